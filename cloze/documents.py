@@ -66,8 +66,8 @@ class OpenedSource:
     """A source that was opened. All documents that are made from it share this object.
 
     Attributes:
-        given: Where the input of the caller can be read.
-        tables: For a folder, the tables of the recipe that fits its texts; otherwise empty.
+        given: Location of the caller's input.
+        tables: For a folder, the tables of the recipe that fits its texts. Otherwise empty.
         lock: The raw files. Files that turn out to be unreadable are removed from it.
     """
 
@@ -99,7 +99,7 @@ class Documents:
             self._recipe = workspace.build_recipe({**usual, **NO_CLEANING} if form == "raw" else usual)
 
     def _with(self, form: str, name: str = "", /, progress: bool | None = None, **tables: Any) -> "Documents":
-        """Return new documents with further tables of the recipe. Nothing is computed.
+        """Return new documents with additional tables of the recipe. Nothing is computed.
 
         Args:
             form: "documents" or "corpus" (deduplicated). Documents that are already a corpus remain one.
@@ -160,7 +160,7 @@ class Documents:
                     self.__dict__.pop(made, None)
 
     def _iter_stored_batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows as they are in the store, built first if they are missing.
+        """Build the rows if they are missing from the store, and yield them as they are stored.
 
         Raises:
             Damaged: If a stored file is damaged.
@@ -209,8 +209,8 @@ class Documents:
         """Return an Arrow table with a row for each record that did not become a document.
 
         Its columns include `locator` (the position in the raw file), `title`, `excerpt`, `step`, `reason` and `detail`.
-        If these documents were deduplicated, the removed ones are included; their `survivor` is the id of the document
-        that was kept.
+        If these documents were deduplicated, the removed duplicates are included, and their `survivor` is the id of the
+        document that was kept.
         """
         tables: list[pa.Table] = []
         place = self._workspace.place
@@ -238,12 +238,12 @@ class Documents:
 
     @cached_property
     def _table(self) -> pa.Table:
-        """The cached result of `to_arrow`, which is built at the first access."""
+        """Cached result of `to_arrow`, built at the first access."""
         return pa.Table.from_batches(self.batches(), self._schema)
 
     @property
     def _schema(self) -> pa.Schema:
-        """The Arrow schema of the rows. Deduplicated documents have further columns, such as `held_out`."""
+        """Arrow schema of the rows. Deduplicated documents have additional columns, such as `held_out`."""
         return CORPUS if self._form == "corpus" else DOCUMENTS
 
     def _to_form_of(self, given: Any, made: "Documents") -> Any:
@@ -254,8 +254,7 @@ class Documents:
             made: The documents that the step made.
 
         Returns:
-            If `given` is a `datasets.Dataset`, a Dataset of the rows that are left, with their new texts; otherwise
-            `made`.
+            If `given` is a `datasets.Dataset`, a Dataset of the remaining rows, with their new texts. Otherwise `made`.
 
         Raises:
             InputError: If the texts are not in a column of the Dataset.
@@ -326,16 +325,17 @@ class Documents:
 
     @cached_property
     def _documents(self) -> Sequence[Manifest]:
-        """The manifests (stored descriptions) of the documents before deduplication, built at the first access."""
+        """Manifests (stored descriptions) of the documents before deduplication, built at the first access."""
         return self._retry_without_bad_files(self._make_documents).documents
 
     @cached_property
     def _corpus(self) -> Manifest:
-        """The manifest (stored description) of the deduplicated corpus, which is built at the first access."""
+        """Manifest (stored description) of the deduplicated corpus, built at the first access."""
         return self._retry_without_bad_files(self._make_corpus)
 
     def _list_accounts(self, all_of_them: bool = False) -> list[tuple[Account, str]]:
-        """List the counts of records by outcome, each with the name of the outcome that means "kept".
+        """List (account, outcome) pairs. An account counts the records of a step by outcome. `outcome` names the kept
+        records.
 
         Args:
             all_of_them: If True, deduplicated documents also list the counts of the steps before the deduplication.
@@ -398,7 +398,7 @@ def read(
             (DataFrame, Arrow, `datasets.Dataset`, or a dictionary of columns); or a store, of which the newest corpus
             is read.
         kind: Kind of the source, as in a recipe: "files" (text, JSON lines, CSV, Parquet, HTML, EPUB, WARC, ...),
-            "wikipedia", "cc-news", "bookcorpus", "xml", ... (see docs/reference.md)
+            "wikipedia", "cc-news", "bookcorpus", "xml", ... (see docs/reference.md).
         name: Name of the source and of what is made from it (default: the name of the file or folder).
         store: A folder or `s3://bucket/prefix` in which results are stored and reused. By default a temporary folder,
             which is deleted with the last object that uses it.
@@ -408,7 +408,7 @@ def read(
         settings: Keys of the source's table in a recipe: `fields`, `encoding`, `on_damage`, ...
 
     Returns:
-        The documents, whose rows are made when they are first asked for.
+        The documents. Their rows are computed when they are first needed.
 
     Raises:
         InputError: If there is nothing to read, or a setting is unknown.
@@ -428,7 +428,7 @@ def _open_source(
     Args:
         source: Anything that `read` accepts.
         argument: Name of the input in error messages.
-        workspace: Where the documents are made.
+        workspace: Workspace in which the documents are built.
         kind: Kind of the source, such as "files".
         name: Name of the source and of what is made from it. If None, the name of the file or folder.
         settings: Keys of the source's table in a recipe.
@@ -456,7 +456,7 @@ def _open_files(given: InputLocation, name: str | None, workspace: Workspace, se
     Args:
         given: The path.
         name: Name of the source and of the recipe. If None, the name of the file or folder.
-        workspace: Where the documents are made.
+        workspace: Workspace in which the documents are built.
         settings: Keys of the source's table in a recipe, which override what is guessed.
 
     Raises:
@@ -483,7 +483,7 @@ def to_documents(docs: Any, progress: bool | None = None) -> Documents:
         progress: Whether such a store shows progress bars. None means True.
 
     Raises:
-        InputError: If `docs` is something else.
+        InputError: If `docs` is none of these.
     """
     if isinstance(docs, Documents):
         return docs
@@ -525,12 +525,12 @@ def judge(
 
     Args:
         docs: Documents, or anything that `read` accepts. For a `datasets.Dataset`, a Dataset is returned.
-        rules: The recipe's `[rules]` table: `{"gopher": {"min_words": 20}, "c4": {"enabled": False}}`. By default
-            the rules for web pages; for files, the rules that fit a sample of their texts, as in `cloze run --source`.
+        rules: The recipe's `[rules]` table: `{"gopher": {"min_words": 20}, "c4": {"enabled": False}}`. By default the
+            rules for web pages, but for files the rules that fit a sample of their texts, as in `cloze run --source`.
         language: The language to keep, as a code ("de"), a list of codes, or the table `[language]` of a recipe. `[]`
-            keeps all languages. By default English; for files, as with `rules`.
+            keeps all languages. By default English, but for files a choice that fits the same sample.
         progress: Whether to show progress bars (default: like the documents).
-        tables: Further tables of a recipe: `lines`, `repeated_lines`, `personal_data`, `contamination`, `selection`,
+        tables: Additional tables of a recipe: `lines`, `repeated_lines`, `personal_data`, `contamination`, `selection`,
             `documents`.
 
     Raises:
@@ -566,10 +566,11 @@ def deduplicate(
     Args:
         docs: Documents, or anything that `read` accepts. For a `datasets.Dataset`, a Dataset is returned.
         name: Name of the corpus (default: the name of the source).
-        held_out: Share of the documents to set apart for evaluation, by a hash of their group or id. By default 0.01.
+        held_out: Fraction of the documents to hold out for evaluation, chosen by a hash of their group or id (default:
+            0.01).
         seed: Seed of that hash.
         progress: Whether to show progress bars (default: like the documents).
-        settings: Keys of the table `[duplicates]`: `threshold` (0.8 of their shingles), `shingle_words`, `enabled`, ...
+        settings: Keys of the table `[duplicates]`: `threshold` (default: 0.8), `shingle_words`, `enabled`, ...
 
     Raises:
         InputError: If a setting is unknown.
@@ -594,14 +595,14 @@ def similar(corpus: Any, text: str, *, threshold: float = 0.8) -> list[dict[str,
     """Find the documents of a corpus that are similar to a text.
 
     Args:
-        corpus: Deduplicated documents; or the address of a corpus, of a store, or of a release (STORE@NAME).
+        corpus: Deduplicated documents, or the address of a corpus, a store or a release (STORE@NAME).
         text: The text.
-        threshold: Minimum similarity, from 0 to 1. The similarity of two texts is the share of their shingles (runs of
-            words) that both have.
+        threshold: Minimum similarity, from 0 to 1. The similarity of two texts is the fraction of their shingles (runs
+            of words) that they have in common.
 
     Returns:
         One dictionary per document, most similar first, with `id` (hexadecimal), `source`, `title`, `place` (in the raw
-        file), `similarity`, `missing` (the share of the text's shingles that the document lacks), `is_exact` and
+        file), `similarity`, `missing` (the fraction of the text's shingles that the document lacks), `is_exact` and
         `excerpt`. Empty if there is none.
 
     Raises:

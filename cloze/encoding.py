@@ -32,8 +32,8 @@ class Encoding(dict[str, Any]):
     """The result of calling a vocabulary: a dictionary whose values can also be read as attributes.
 
     It has `input_ids` and `attention_mask`, and `token_type_ids` if models with this vocabulary have segments. For one
-    text, the values are lists of integers [T]; for several texts lists of such lists [B][T], or arrays or tensors [B,
-    T] if requested.
+    text, the values are lists of integers [T]. For several texts, they are lists of such lists [B][T], or arrays or
+    tensors [B, T] if requested.
     """
 
     encodings: list[tokenizers.Encoding]
@@ -77,7 +77,8 @@ class Encoding(dict[str, Any]):
         return list(self.encodings[number].sequence_ids)
 
     def to(self, device: Any) -> "Encoding":
-        """Move all tensors of this encoding to a device, in place. Other values stay. Returns this object.
+        """Move all tensors of this encoding to a device, in place, and return this object. Other values are left
+        unchanged.
 
         Args:
             device: A torch device or its name, such as "cuda".
@@ -120,12 +121,12 @@ class CallOptions:
 
     @property
     def padding_name(self) -> str:
-        """The chosen padding: "longest" (pad to the longest text of the batch), "max_length" or "do_not_pad"."""
+        """Padding strategy: "longest" (pad to the longest text of the batch), "max_length" or "do_not_pad"."""
         return PADDINGS[self.padding] if isinstance(self.padding, bool) else self.padding
 
     @property
     def truncation_name(self) -> str:
-        """The chosen truncation: "longest_first", "only_first", "only_second" or "do_not_truncate".
+        """Truncation strategy: "longest_first", "only_first", "only_second" or "do_not_truncate".
 
         As in transformers, texts are also truncated if only `max_length` is given.
         """
@@ -156,12 +157,12 @@ class TokenizerCall:
         """Encode one or more texts or pairs of texts.
 
         Args:
-            text: A text, or a list of texts; with `is_split_into_words`, a list of words or a list of such lists.
+            text: A text, or a list of texts. With `is_split_into_words`, a list of words or a list of such lists.
             pair: The second text of each pair, in the same format as `text`, or None.
             options: Options of the call, such as `padding` and `truncation`.
 
         Returns:
-            For one text, lists of integers [T]; for several, lists of such lists [B][T]. With `return_tensors`, arrays
+            For one text, lists of integers [T]. For several, lists of such lists [B][T]. With `return_tensors`, arrays
             or tensors [B, T].
 
         Raises:
@@ -199,12 +200,12 @@ class TokenizerCall:
         """Pad encoded texts to the same length. The arguments are not changed.
 
         Args:
-            rows: The encoding of one or more texts, or a list of encodings of one text each.
+            rows: The encoding of one or more texts, or a list of single-text encodings.
             options: Padding options, such as `padding` and `max_length`.
 
         Raises:
-            InputError: If `input_ids` are missing, there is no padding token, or texts of different lengths would form
-                an array.
+            InputError: If `input_ids` are missing, there is no padding token, or an array was requested for texts that
+                still differ in length.
         """
         if not isinstance(rows, Mapping):
             rows = [*rows]
@@ -236,12 +237,12 @@ class TokenizerCall:
 
     @property
     def default_padding_side(self) -> str:
-        """The side on which texts are padded if a call does not name one: "right" or "left"."""
+        """Side on which texts are padded if a call does not name one: "right" or "left"."""
         return str(self._config.get("padding_side", "right"))
 
     @property
     def pad_id(self) -> int:
-        """The id of the padding token.
+        """Id of the padding token.
 
         Raises:
             InputError: If the vocabulary has no padding token.
@@ -258,7 +259,8 @@ class TokenizerCall:
 
         Args:
             encoded: The encoded texts.
-            options: Which values are requested. None means: if models with this vocabulary read it.
+            options: Options of the call. If its `return_...` field is None, a value is included if models with this
+                vocabulary read it.
         """
         asked = {
             ("token_type_ids", "type_ids"): options.return_token_type_ids,
@@ -277,11 +279,11 @@ class TokenizerCall:
     def _find_offsets(
         self, encoding: tokenizers.Encoding, texts: Sequence[Any], options: CallOptions
     ) -> list[tuple[int, int]]:
-        """Return the character range (begin, end) of each token of one encoded text or pair.
+        """Return the character range (start, end) of each token of one encoded text or pair.
 
         Args:
             encoding: The encoded text or pair.
-            texts: The text, or both texts of the pair; with `is_split_into_words`, their lists of words.
+            texts: The text, or both texts of the pair. With `is_split_into_words`, their lists of words.
             options: Options of the call.
 
         Returns:
@@ -335,7 +337,7 @@ def _build_encoding(columns: Mapping[str, Any], encodings: list[tokenizers.Encod
 
     Args:
         columns: The values by name.
-        encodings: The encoded texts, for the methods of the result; empty if they are not known.
+        encodings: The encoded texts, which the methods of the result use. Empty if they are not known.
     """
     encoding = Encoding(columns)
     object.__setattr__(encoding, "encodings", encodings)
@@ -343,7 +345,7 @@ def _build_encoding(columns: Mapping[str, Any], encodings: list[tokenizers.Encod
 
 
 def _pair_texts(text: list[Any], pair: Any) -> list[Any]:
-    """Join each text with its second text to a tuple. If `pair` is None, return the texts as a list.
+    """Combine each text with its second text into a tuple. If `pair` is None, return the texts as a list.
 
     Raises:
         InputError: If the numbers of texts differ.

@@ -52,7 +52,7 @@ class InputLocation:
         is_written: True if the input was written to this path, False if the caller named the path.
         has_only_texts: True if the input is a list of texts, which are in the column `text`.
         is_documents: True if the file has the columns of documents.
-        num_rows: Number of rows that were written; None if the caller named the path.
+        num_rows: Number of rows that were written, or None if the caller named the path.
         dataset: The `datasets.Dataset` that was given, or None.
     """
 
@@ -66,7 +66,7 @@ class InputLocation:
 
 
 def locate_input(value: Any, argument: str, folder: Path, name: str = "") -> InputLocation:
-    """Return where to read the caller's input from. Rows and tables are first written to a file in `folder`.
+    """Return the location of the caller's input. Rows and tables are first written to a file in `folder`.
 
     Args:
         value: The input: the path of files, texts or dictionaries, a table, or documents.
@@ -93,7 +93,7 @@ def locate_input(value: Any, argument: str, folder: Path, name: str = "") -> Inp
 
 
 def _locate_path(value: str | Path, argument: str, path: Path) -> InputLocation:
-    """Check a path that the caller named, and return it.
+    """Check that a path named by the caller exists, and return its location.
 
     If the path points into a store, the documents found there are written to a file, and that file is returned.
 
@@ -269,7 +269,11 @@ def _write_table(tables: Iterable[pa.Table], argument: str, path: Path) -> Input
 def compute_group_begins(path: Path) -> dict[int, int]:
     """Map each row group of a Parquet file to the index of its first row.
 
-    The keys are computed byte offsets, one per row group, which `Locator.stream` has for a row of that group.
+    The keys are byte offsets in the file, estimated from the sizes of the row groups. `Locator.stream` of a row has the
+    same offset for its group.
+
+    Raises:
+        InputError: If the file is not a Parquet file or is damaged.
     """
     with open_parquet(path) as table:
         groups = range(table.metadata.num_row_groups)
@@ -355,7 +359,7 @@ def to_texts(value: Any, argument: str, words: bool = False) -> Any:
         words: If True, the value must be a list of words, or a list of such lists.
 
     Raises:
-        InputError: If it is something else.
+        InputError: If the value is something else.
     """
     if isinstance(value, str) and not words:
         return str(value)

@@ -36,7 +36,7 @@ def translate_errors(folder: Path | None = None) -> Iterator[None]:
             file's path. None if there are no such files.
 
     Raises:
-        InputError: If the block raises one, with the new message.
+        InputError: If the block raises an InputError. It has the new message.
     """
     try:
         yield
@@ -49,7 +49,8 @@ def to_python_words(message: str, folder: Path | None = None) -> str:
 
     Args:
         message: The message.
-        folder: Folder of temporary files, named after the arguments they hold. None if there are no such files.
+        folder: Folder of temporary files, each of them named after the argument whose value it holds. None if there are
+            no such files.
 
     >>> to_python_words("source 1: Name one with --set source.tickets.fields.text=NAME.")
     'Name one with fields={"text": "NAME"}.'
@@ -71,11 +72,13 @@ def to_python_words(message: str, folder: Path | None = None) -> str:
 
 
 def to_python_json(value: Any, folder: Path) -> Any:
-    """Rewrite all strings in a JSON value, including keys, so that they name Python arguments (see `to_python_words`).
+    """Replace command-line options with Python arguments in all strings of a JSON value, including keys.
+
+    Each string is rewritten by `to_python_words`.
 
     Args:
         value: The value, which is not changed.
-        folder: Folder of temporary files, named after the arguments they hold.
+        folder: Folder of temporary files, each of them named after the argument whose value it holds.
     """
     if isinstance(value, Mapping):
         return {to_python_words(key, folder): to_python_json(each, folder) for key, each in value.items()}

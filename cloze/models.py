@@ -12,6 +12,7 @@ fine-tuned in a folder resumes there, and what is trained in a store resumes and
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from shutil import copytree
@@ -61,8 +62,8 @@ class Model:
         address: Path or URL of the model.
         history: One dictionary for each logged training step and each evaluation, in order.
         comparison: After `finetune` with `control=True`, the content of the control's file comparison.json: "answer"
-            ("yes", "no" or "not shown"), "worth" (the answer with its scores, as text), "scores" and "comparison"; else
-            None.
+            ("yes", "no" or "not shown"), "worth" (the answer with its scores, as text), "scores" and "comparison".
+            Otherwise None.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class Model:
         workspace: Workspace | None = None,
         comparison: dict[str, Any] | None = None,
     ) -> None:
-        """Create a model. This is only for functions of this package; use `train`, `finetune` or `load_model`."""
+        """Create a model. This is only for functions of this package. Use `train`, `finetune` or `load_model`."""
         self.address, self.history, self._workspace = str(address), [dict(event) for event in history], workspace
         self.comparison = comparison
         self._loaded = dict[Sequence[str], "LoadedModel"]()
@@ -81,7 +82,7 @@ class Model:
 
     @property
     def folder(self) -> Path:
-        """The local folder with the files of this model.
+        """Local folder with the files of this model.
 
         Raises:
             InputError: If the model is in an object store (use `save` to copy it), or there is no model at its address.
@@ -93,9 +94,9 @@ class Model:
 
     @property
     def scores(self) -> dict[str, float]:
-        """The numbers of the last evaluation in this model's history, by name.
+        """Metrics of the last evaluation in this model's history, by name.
 
-        They are losses and accuracies after pre-training, and scores of the task after fine-tuning. Empty if there was
+        After pre-training they are losses and accuracies, and after fine-tuning scores of the task. Empty if there was
         no evaluation.
         """
         last: Event = next((event for event in reversed(self.history) if event["event"] == "evaluation"), {})
@@ -118,9 +119,9 @@ class Model:
             columns: Maps each role to the name of its column, if they differ: `{"text": "sentence"}`.
             reading: How to read a file: `format`, `header` (False if it has no column names), `ragged`.
             progress: Whether to show progress bars.
-            settings: `pooling` ("mean", "cls", "max", ...), `prompt` (one of the folder's), `layers`, `combine`,
-                `max_length`, `by` ("text", "word" or "token"; N is the number of these), ...; all fields of
-                `EmbedSettings`.
+            settings: Fields of `EmbedSettings`: `pooling` ("mean", "cls", "max", ...), `prompt` (the name of one in the
+                model's folder), `layers`, `combine`, `max_length`, `by` ("text", "word" or "token", which N counts),
+                ...
 
         Raises:
             InputError: If a setting is unknown, or an input is not a text.
@@ -150,7 +151,7 @@ class Model:
 
         Args:
             rows: Texts, dictionaries as in fine-tuning, a table or a file. For a `datasets.Dataset`, the dataset is
-                returned with one added column per key of the answers; a key that clashes with an existing column is
+                returned with one added column per key of the answers. A key that clashes with an existing column is
                 prefixed with `predicted_`.
             columns: Maps each role, such as "text", to the name of its column, if they differ.
             reading: How to read a file: `format`, `header` (False if it has no column names), `ragged`.
@@ -162,7 +163,7 @@ class Model:
             reason.
 
         Raises:
-            InputError: If the rows are not those of the model's task, or the model is not fine-tuned.
+            InputError: If the rows do not fit the model's task, or the model is not fine-tuned.
         """
         workspace = Workspace(progress=progress)
         with translate_errors(workspace.folder):
@@ -260,12 +261,11 @@ def train(
         steps: Number of optimizer steps.
         batch: Number of examples in a step.
         name: Name of the artifact (default: the name of the shards).
-        phase: Further keys of the training phase: `weight_decay`, `batch_ramp`, `mask_rate`, ...
+        phase: Additional keys of the training phase: `weight_decay`, `batch_ramp`, `mask_rate`, ...
         progress: Whether to show progress bars (default: like the shards).
-        training: Keys of the table `[training]`: `learning_rate`, `warmup_steps`, `precision`, `seed` and the others.
-            For a hidden size below 512, keys of both tables that you leave out get values for narrow models: a
-            `learning_rate` of 2e-3 at 128 to 5e-4 at 512, `warmup_share` 0.06, `beta2` 0.98, wider first weights, and
-            no dropout.
+        training: Keys of the table `[training]`: `learning_rate`, `warmup_steps`, `precision`, `seed`, ... For a hidden
+            size below 512, keys of both tables that you leave out get values for narrow models: a `learning_rate` of
+            2e-3 at 128 to 5e-4 at 512, `warmup_share` 0.06, `beta2` 0.98, wider initial weights, and no dropout.
 
     Raises:
         InputError: If a setting is unknown, the shards do not suit the model, the model to start or learn from is
@@ -309,11 +309,11 @@ def train(
 
 
 def _open_start(model: Any, held: ExitStack) -> StartModel | None:
-    """Return the model to start or to learn from, in a local folder that stays until `held` is closed.
+    """Return the model to start or to learn from, in a local folder that exists until `held` is closed.
 
     Args:
-        model: A `Model` or its address. None and "" mean that there is none; then None is returned.
-        held: Where the folder of a model from an object store is registered for removal.
+        model: A `Model` or its address. If this is None or "", there is no such model, and None is returned.
+        held: When it is closed, the local folder of a model from an object store is removed.
 
     Raises:
         InputError: If there is no such model.
@@ -362,11 +362,12 @@ def finetune(
         output: An empty or new folder for the result. By default a temporary one. If you repeat a call that was
             interrupted, it resumes there.
         columns: Maps each role to the name of its column, if they differ: `{"text": "sentence"}`.
-        reading: How to read the rows: `format`, `header` (False if there are no column names), `max_unusable` (0.01 of
-            the rows).
+        reading: How to read the rows: `format`, `header` (False if there are no column names), `max_unusable` (default:
+            0.01 of the rows).
         progress: Whether to show progress bars.
-        control: If True, the same model from first weights learns the same, and `comparison` of the result says whether
-            pre-training was worth it. Its folder is next to `output`, with "-control" at the end of its name.
+        control: If True, the same model with random initial weights is fine-tuned in the same way, and `comparison` of
+            the result tells whether pre-training was worth it. Its folder is next to `output`, with "-control" at the
+            end of its name.
         accept: Names of findings of `cloze check` that are accepted.
         settings: Settings of the task and of fine-tuning: `epochs`, `learning_rate`, `batch`, `seed`, `restarts`, ...
 
@@ -386,18 +387,21 @@ def finetune(
         )
         asked = FinetuneRequest(task, to_model(model).address, files, output, settings, accept)
         history = collect_history(finetune_events(asked), task, workspace)
-        with open_model_folder(asked.model) as folder:
-            compared = compare_with_control(build_job(asked, folder), workspace.tell) if control else None
-    return Model(output, history, workspace, compared)
+        comparison = None
+        if control:
+            with open_model_folder(asked.model) as folder:
+                job = replace(build_job(asked), model=str(folder.resolve()))
+                comparison = compare_with_control(job, workspace.tell)
+    return Model(output, history, workspace, comparison)
 
 
 def collect_history(events: Iterator[Event], task: str, workspace: Workspace) -> list[Event]:
     """Follow the events of a fine-tuning and show its progress. Return the events of steps and evaluations, in order.
 
     Args:
-        events: Events as written to metrics.jsonl: dictionaries with `event`, `step` and further keys.
+        events: Events as written to metrics.jsonl: dictionaries with `event`, `step` and other keys.
         task: Name of the task, which labels the progress bar.
-        workspace: Shows the bar and the warnings.
+        workspace: The workspace, which shows the bar and the warnings.
     """
     history: list[Event] = []
     start: Event = {"steps": 0}
@@ -428,7 +432,7 @@ def predict(model: Model | str | Path, rows: Any, **asked: Any) -> list[dict[str
         One dictionary per row, with `line` (counted from 1) and the keys of the task, such as `label`.
 
     Raises:
-        InputError: If the rows are not those of the model's task, or the model is not fine-tuned.
+        InputError: If the rows do not fit the model's task, or the model is not fine-tuned.
     """
     return to_model(model).predict(rows, **asked)
 
@@ -474,12 +478,13 @@ def check(
     accept: Sequence[str] = (),
     **settings: Any,
 ) -> dict[str, Any]:
-    """Check labeled rows for faults such as leaks and contradictions. `finetune` does the same before it starts.
+    """Check labeled rows for problems such as leakage and contradictory labels. `finetune` does the same before it
+    starts.
 
     Args:
         task: The task, as for `finetune`.
         train: Rows to learn from, as for `finetune`.
-        evaluate: Further rows, on which the model is to be evaluated.
+        evaluate: Additional rows, on which the model will be evaluated.
         model: Model whose tokenizer is used to count tokens. If None, lengths in tokens are not checked.
         columns: Maps each role, such as "text", to the name of its column, if they differ.
         reading: How to read the rows, as for `finetune`.
@@ -488,11 +493,12 @@ def check(
 
     Returns:
         The report, in the format of `cloze check --json`: `looks` (a sentence about the rows), `rows` (their number, by
-        argument) and `findings`, a list of dictionaries with `name`, `severity` ("stops" or "doubtful"), `where` and
-        `what`.
+        argument) and `findings`, a list of dictionaries with `name`, `severity` ("stops" if `finetune` would refuse the
+        rows, otherwise "doubtful"), `where` and `what`.
 
     Raises:
-        InputError: If a setting is unknown or the rows cannot be read.
+        InputError: If the task or a setting is unknown, the rows cannot be read, or too many rows are unusable. Other
+            problems are reported as findings.
     """
     workspace = Workspace(progress=False)
     with translate_errors(workspace.folder):
@@ -525,7 +531,7 @@ def evaluate(
         data: Folder that contains the task files (default: the folder named in the suite).
         output: Folder for runs and tables. Runs already finished there are skipped.
         compare: Another model to compare with, by a paired test on the same tasks.
-        control: If True, also compare with the same model from first weights.
+        control: If True, also compare with the same model with random initial weights.
         accept: Names of findings of `cloze check` that are accepted.
         progress: Whether to show progress bars.
 
@@ -588,7 +594,7 @@ def locate_rows(
         name: Name of the argument in error messages.
         workspace: The workspace in which rows may be written to a file.
         columns: Maps each role, such as "text", to the name of its column, if they differ.
-        reading: Further settings of the file, such as `format`. By default, all rows may be unusable.
+        reading: Additional settings of the file, such as `format`. By default, all rows may be unusable.
 
     Returns:
         The location of the rows, and the settings with its path.
@@ -605,7 +611,7 @@ def locate_rows(
 
 
 def with_columns(dataset: Any, columns: Mapping[str, pa.Array]) -> Any:
-    """Return a `datasets.Dataset` with further columns, one value per row. The given Dataset is not changed.
+    """Return a `datasets.Dataset` with additional columns, one value per row. The given Dataset is not changed.
 
     Args:
         dataset: The Dataset.

@@ -18,7 +18,7 @@ class _Console(Console):
 
     @property
     def is_terminal(self) -> bool:
-        """True if progress bars can be drawn: in a notebook if ipywidgets is installed, otherwise in a terminal."""
+        """Whether progress bars can be drawn: in a notebook if ipywidgets is installed, otherwise in a terminal."""
         return find_spec("ipywidgets") is not None if self.is_jupyter else super().is_terminal
 
 

@@ -56,7 +56,7 @@ class Run:
 
     @property
     def built(self) -> list[str]:
-        """The artifacts that this run built because they were not in the store, as a list of KIND/NAME."""
+        """Artifacts that this run built because they were not in the store, as KIND/NAME."""
         return [f"{stage.kind}/{stage.name}" for stage in self._record.stages if stage.state == "built"]
 
     @property
@@ -71,7 +71,7 @@ class Run:
 
     @property
     def shards(self) -> Shards:
-        """The training examples of this run, opened. If the run has several sets, the last one.
+        """Training examples of this run, opened. If the run has several shard sets, this is the last one.
 
         Raises:
             InputError: If the run has no shards, or they are no longer in the store.
@@ -80,7 +80,7 @@ class Run:
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """The vocabulary with which the shards of this run were tokenized.
+        """Vocabulary used to tokenize the shards of this run.
 
         Raises:
             InputError: If the run has no shards, or the shards or their vocabulary are no longer in the store.
@@ -89,7 +89,7 @@ class Run:
 
     @property
     def model(self) -> Model:
-        """The model that this run trained or reused, with its history.
+        """Model that this run trained or reused, with its history.
 
         Raises:
             InputError: If the recipe does not train a model.
@@ -135,8 +135,8 @@ def run(
             2.0}`.
         workers: Number of processes (default: one per core).
         progress: Whether to print the output of the run.
-        watch: Whether to run as a Prefect flow. If None, it does if a Prefect server answers, if a model is trained, or
-            if the run is expected to take minutes.
+        watch: Whether to run as a Prefect flow. If None, this is the case if a Prefect server answers, if a model is
+            trained, or if the run is expected to take minutes.
 
     Raises:
         InputError: If something is wrong with the recipe, the files or the store.

@@ -47,7 +47,7 @@ class Shards:
     """
 
     def __init__(self, shard_set: ShardSet, epoch: int, seed: int, workspace: Workspace) -> None:
-        """Open shards. This is only for functions of this package; use `build_shards` or `open_shards`."""
+        """Open shards. This is only for functions of this package. Use `build_shards` or `open_shards`."""
         EPOCH.check("epoch", epoch)
         self._set, self._epoch, self._seed, self._workspace = shard_set, epoch, seed, workspace
         self._records = ExampleRecords(shard_set, seed=seed, first=epoch) if shard_set.is_live.any() else None
@@ -59,19 +59,19 @@ class Shards:
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """The vocabulary with which these shards were tokenized.
+        """Vocabulary used to tokenize these shards.
 
         Raises:
-            InputError: If it is no longer in the store.
+            InputError: If the vocabulary is no longer in the store.
         """
         return Vocabulary(read_vocabulary(self._set.place, self._vocabulary_artifact))
 
     @property
     def _vocabulary_artifact(self) -> Manifest:
-        """The manifest (stored description) of the vocabulary of these shards.
+        """Manifest (stored description) of the vocabulary used to tokenize these shards.
 
         Raises:
-            InputError: If it is no longer in the store.
+            InputError: If the vocabulary is no longer in the store.
         """
         return find_vocabulary(Artifact(place=self._set.place, manifest=self._set.manifest))
 
@@ -154,7 +154,7 @@ class Shards:
     def to_torch(self, *, padded: bool = True) -> Any:
         """Return these training examples as a `torch.utils.data.Dataset` for a DataLoader.
 
-        It begins at the epoch of these shards; call its `set_epoch` before each later epoch.
+        It starts at the epoch of these shards. Call its `set_epoch` before each later epoch.
 
         Args:
             padded: If True, all examples have the maximum length, so they can be batched.
@@ -217,7 +217,7 @@ def build_shards(
         masking: "dynamic" (drawn in each epoch), "static", "none", or the table `masking` of a recipe.
         seed: Seed of the shuffle, the masks and all other random choices.
         progress: Whether to show progress bars (default: like the documents).
-        settings: Further keys of a recipe's table `[shards]`: `copies`, `target_tokens`, and those of the input.
+        settings: Additional keys of a recipe's table `[shards]`: `copies`, `target_tokens`, and the keys of the input.
 
     Raises:
         InputError: If a setting is unknown, or the vocabulary lacks a special token.
@@ -276,7 +276,7 @@ def trace(shards: Shards | str | Path, of: int | str | bytes) -> dict[str, Any]:
 
     Args:
         shards: Shards, or their address.
-        of: The index of an example, as in `shards[3]`; or the id of a document, as 16 bytes or 32 hexadecimal digits.
+        of: The index of an example, as in `shards[3]`, or the id of a document, as 16 bytes or 32 hexadecimal digits.
 
     Returns:
         A dictionary, in the format of `cloze trace --json`. For an example it has `shards`, `split`, `example`,

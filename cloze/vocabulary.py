@@ -69,11 +69,11 @@ class Vocabulary:
         return_offsets_mapping: bool = False,
         return_length: bool = False,
     ) -> Encoding:
-        """Encode one or more texts or pairs of texts. The result equals that of transformers for the same arguments.
+        """Encode one or more texts or pairs of texts. transformers returns the same for the same arguments.
 
         Args:
-            text: A text, or several in a list, an array or a column. With `is_split_into_words`, a list of words or
-                several.
+            text: A text, or several in a list, an array or a column. With `is_split_into_words`, a list of words, or
+                several such lists.
             text_pair: The second text of each pair, in the same format as `text`.
             add_special_tokens: Whether to add special tokens such as [CLS].
             padding: True or "longest", "max_length", or False.
@@ -82,12 +82,12 @@ class Vocabulary:
             stride: Number of tokens that a truncated text and its overflow share.
             is_split_into_words: Whether texts are given as lists of words.
             pad_to_multiple_of: If set, texts are padded to a multiple of this length.
-            padding_side: "right" or "left" (default: that of the folder).
-            return_tensors: "np" for NumPy arrays or "pt" for torch tensors, int64 [B, T]; None for lists.
+            padding_side: "right" or "left" (default: from the folder).
+            return_tensors: "np" for NumPy arrays or "pt" for torch tensors, int64 [B, T]. None for lists.
 
         Raises:
-            InputError: If an option is unknown, there is no padding token, or texts of different lengths would form an
-                array.
+            InputError: If an option is unknown, there is no padding token, or an array was requested for texts of
+                different lengths.
         """
         options = {name: value for name, value in locals().items() if name not in ("self", "text", "text_pair")}
         return self._call.encode(text, text_pair, CallOptions(**options))
@@ -140,7 +140,7 @@ class Vocabulary:
 
     @property
     def algorithm(self) -> str:
-        """The algorithm of this vocabulary: "wordpiece", "byte-bpe", "unigram", or a type of tokenizers' models."""
+        """Algorithm: "wordpiece", "byte-bpe", "unigram", or another model type of the tokenizers library."""
         return self._words.algorithm
 
     @property
@@ -153,12 +153,14 @@ class Vocabulary:
 
     @property
     def model_input_names(self) -> list[str]:
-        """Names of the values that a call of this vocabulary returns by default, such as "input_ids", in order."""
+        """Names of the values that calling this vocabulary returns by default, such as "input_ids", in order."""
         return [*self._call.names]
 
     @property
     def model_max_length(self) -> int:
-        """Maximum number of tokens that models with this vocabulary read, if its folder says so; otherwise 10^20."""
+        """Maximum input length, in tokens, of models that use this vocabulary. It is 10^20 if its folder does not
+        specify one.
+        """
         return self._call.max_length
 
     def pad(
@@ -172,16 +174,16 @@ class Vocabulary:
         return_tensors: str | None = None,
         verbose: bool = True,
     ) -> Encoding:
-        """Pad encoded texts to the same length, as transformers does. Its data collators call this.
+        """Pad encoded texts to the same length, as transformers does. Called by the transformers data collators.
 
         Args:
-            encoded_inputs: The result of a call of this vocabulary, or a list of results for one text each.
+            encoded_inputs: The result of calling this vocabulary, or a list of results for single texts.
             padding: True or "longest" (the longest text), "max_length", or False.
             max_length: The length for "max_length" in tokens (default: the longest text).
             pad_to_multiple_of: If set, texts are padded to a multiple of this length.
-            padding_side: "right" or "left" (default: that of the folder).
-            return_attention_mask: Whether to return the attention mask (default: if `__call__` does).
-            return_tensors: "np" for NumPy arrays or "pt" for torch tensors, int64 [B, T]; None for lists.
+            padding_side: "right" or "left" (default: from the folder).
+            return_attention_mask: Whether to return the attention mask (default: as in `__call__`).
+            return_tensors: "np" for NumPy arrays or "pt" for torch tensors, int64 [B, T]. None for lists.
             verbose: Ignored.
 
         Raises:
@@ -215,7 +217,7 @@ class Vocabulary:
 
     @property
     def padding_side(self) -> str:
-        """The side on which calls of this vocabulary pad texts by default: "right" or "left"."""
+        """Side on which this vocabulary pads texts by default: "right" or "left"."""
         return self._call.default_padding_side
 
     def __getattr__(self, name: str) -> Any:
@@ -282,12 +284,13 @@ def train_vocabulary(
     """Train a vocabulary on documents. Documents that are held out for evaluation are not used.
 
     Args:
-        docs: Documents, or anything that `read` accepts. Near-duplicates are counted unless they were removed.
+        docs: Documents, or anything that `read` accepts. Near-duplicates contribute to the word counts unless you
+            removed them first.
         algorithm: "wordpiece" (BERT), "byte-bpe" (RoBERTa) or "unigram" (ALBERT).
-        size: Maximum number of tokens, including special tokens. Small texts may yield fewer.
+        size: Maximum number of tokens, including special tokens. A small corpus may yield fewer.
         progress: Whether to show progress bars (default: like the documents).
-        settings: Further keys of a recipe's table `[vocabulary]`: `lowercase`, `strip_accents`, `min_frequency`, ... By
-            default, case, accents and letters are kept if the texts need it, as in `cloze run --source`.
+        settings: Additional keys of a recipe's table `[vocabulary]`: `lowercase`, `strip_accents`, `min_frequency`, ...
+            By default, case, accents and letters are kept if the texts need it, as in `cloze run --source`.
 
     Raises:
         InputError: If a setting is unknown, the size is too small, or there are no words.

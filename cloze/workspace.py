@@ -72,12 +72,16 @@ class Workspace:
         return other
 
     def tell(self, line: str) -> None:
-        """Print a line to standard error, in the words of Python (see `to_python_words`), if progress bars are on."""
+        """Print a line to standard error if progress bars are on. Command-line options are replaced by Python
+        arguments.
+        """
         self.bars.tell(to_python_words(line, self.folder))
 
     @property
     def recipes(self) -> Path:
-        """Folder for the lock files that record which raw files were read: the store itself if it is local."""
+        """Folder for lock files, which record the raw files that were read: the store if it is local, otherwise
+        `folder`.
+        """
         return Path(self.place.address) if self.place.is_local else self.folder
 
     def build_recipe(self, tables: Tables) -> Recipe:
@@ -130,7 +134,7 @@ class Workspace:
         self._damage.mark_damaged(fault)
 
     def perform(self, stages: Sequence[Stage]) -> list[Manifest]:
-        """Build the missing parts (sets of files) of stages, and publish the stages.
+        """Build the missing parts (sets of files) of stages in the store, and write the manifest of each stage.
 
         Returns:
             The manifests (stored descriptions) of the stages, in the same order.
@@ -142,7 +146,7 @@ class Workspace:
         return [self._perform(stage) for stage in stages]
 
     def _perform(self, stage: Stage) -> Manifest:
-        """Build the missing parts of one stage, publish the stage, and return its manifest (stored description)."""
+        """Build the missing parts of one stage in the store. Write its manifest (stored description) and return it."""
         survey = self._damage.survey(stage)
         self._damage.refuse_changed_inputs(stage, survey)
         if survey.missing:
@@ -156,7 +160,7 @@ class Workspace:
 
         Args:
             stage: The stage.
-            plans: The parts to build; at least one.
+            plans: The parts to build, at least one.
         """
         distrusted = frozenset(self._damage.damaged)
         if isinstance(plans[0].job, TrainingJob):
@@ -201,7 +205,7 @@ class Workspace:
 
 
 def to_toml_value(value: Any) -> Any:
-    """Convert a Python value to TOML types: tuples and sets (sorted) become lists, and paths strings.
+    """Convert a Python value to TOML types: tuples and sets (sorted) become lists, and paths become strings.
 
     >>> to_toml_value({"keep": ("en", "de"), "path": Path("raw")})
     {'keep': ['en', 'de'], 'path': 'raw'}

@@ -1,12 +1,12 @@
-"""The corpus: the documents that stay, with every one that went accounted for.
+"""The corpus: the documents that are kept, with every removed document accounted for.
 
     raw files ─► documents ─► signatures ─► verdicts ─► corpus
                  (per source and generation)  (all generations so far)
 
-A corpus grows by generations. A new one adds parts; no older file is rewritten. What an old generation's parts hold and
-a later verdict took away is listed in `deleted`; what a later verdict brought back is in the newest generation's
-`changes` part. `Corpus.iter_batches` gives the live rows: the sum of all that. Texts are not written
-again: a row says which document it is (`views.py`).
+A corpus grows by generations. A new generation adds parts, and rewrites no older file. Rows of older parts that a later
+verdict removed are listed in `deleted`. Rows that a later verdict restored are in the `changes` part of the newest
+generation. `Corpus.iter_batches` yields the rows that remain. Texts are not written again: a row refers to its document
+(`views.py`).
 
 documents = kept + removed(by reason), for each part, checked against the verdicts and the documents' own rows.
 """
@@ -105,7 +105,7 @@ class ChangesJob:
         generation: Number of the corpus update, counted from 1.
         before: The verdicts of each earlier update, by its number.
         verdicts: The verdicts of this update.
-        older: The documents of all earlier updates, in the order of the rows of the verdicts.
+        older: The documents of all earlier updates, in the same order as the verdicts' rows.
     """
 
     generation: int
@@ -257,7 +257,7 @@ def combine_batches(rows: pa.Table) -> pa.RecordBatch:
 
 
 def _count_removals(verdicts: pa.RecordBatch, what: str) -> Counter[str]:
-    """Count the removed documents by reason. The keys of the result are `what`, a colon, a space and the reason."""
+    """Count the removed documents by reason. Keys have the form "WHAT: REASON", where WHAT is the argument `what`."""
     counts = pc.value_counts(verdicts.column("reason").drop_null()).to_pylist()
     return Counter({f"{what}: {entry['values']}": entry["counts"] for entry in counts})
 
@@ -288,8 +288,8 @@ def _build_changes(writer: PartWriter, job: ChangesJob) -> Ledger:
         job: Names the verdicts of this update and of those before, and the older documents.
 
     Returns:
-        A ledger of the older documents that were kept before this update: those that still are, and those that were
-        deleted, by reason. The number of documents that are kept again is one of its figures.
+        A ledger that accounts for the older documents that were kept before this update. Its outcomes count those that
+        are still kept, and those that were deleted, by reason. Its figures count those that are kept again.
     """
     place = writer.place
     held = compute_holders(place, {number: read_manifest_at(place, address) for number, address in job.before.items()})
@@ -310,9 +310,9 @@ def _build_changes(writer: PartWriter, job: ChangesJob) -> Ledger:
 
 
 def compute_holders(place: Place, verdicts: Mapping[int, Manifest]) -> Int32s:
-    """Find the corpus update whose files contain each document: int32 [rows], or 0 for a document in no file.
+    """Find out which corpus update's files contain each document: int32 [rows], 0 if no file contains it.
 
-    A row of the result belongs to the same row of the newest verdicts. Later updates only append rows.
+    Entry i of the result is for row i of the newest verdicts, because later updates only append rows.
 
     Args:
         place: The store.
@@ -327,10 +327,10 @@ def compute_holders(place: Place, verdicts: Mapping[int, Manifest]) -> Int32s:
 
 
 def read_kept(place: Place, verdicts: Manifest) -> Bools:
-    """Read from verdicts which documents are kept: bool [rows of the verdicts].
+    """Read which documents are kept: bool, one entry for each row of the verdicts.
 
     Raises:
-        Damaged: If a file is missing, damaged or was changed.
+        Damaged: If a file is missing, damaged or modified.
     """
     reasons = (batch.column("reason") for batch in read_table(place, verdicts, "verdicts", ("reason",)))
     kept = [np.zeros(0, np.bool_), *(column.is_null().to_numpy(zero_copy_only=False) for column in reasons)]
@@ -393,7 +393,7 @@ def read_delete_list(place: Place, corpus: Manifest) -> DeleteList:
         corpus: The corpus. Its list is empty if no document was removed.
 
     Raises:
-        Damaged: If a file is missing, damaged or was changed.
+        Damaged: If a file is missing, damaged or modified.
     """
     batches = read_table(place, corpus, "deleted", ROW_KEY)
     return DeleteList(pa.Table.from_batches(batches, pa.schema([DELETED.field(name) for name in ROW_KEY])))
@@ -404,7 +404,7 @@ def read_delete_list_at(place: Place, corpus: ManifestAddress) -> DeleteList:
     """Read the delete list of the corpus whose manifest is at an address. The last two results are cached.
 
     Raises:
-        Damaged: If the manifest or a file is missing, damaged or was changed.
+        Damaged: If the manifest or a file is missing, damaged or modified.
     """
     return read_delete_list(place, read_manifest_at(place, corpus))
 
@@ -429,7 +429,7 @@ class Corpus:
             columns: Names of the columns of `CORPUS` to read.
 
         Raises:
-            Damaged: If a file is missing, damaged or was changed.
+            Damaged: If a file is missing, damaged or modified.
         """
         deleted = read_delete_list(self.place, self.manifest)
         for view in self.views:
@@ -439,7 +439,7 @@ class Corpus:
         """Yield the documents of the corpus one at a time, in the order of `iter_batches`, which is much faster.
 
         Raises:
-            Damaged: If a file is missing, damaged or was changed.
+            Damaged: If a file is missing, damaged or modified.
         """
         return iter_documents(self.iter_batches())
 
@@ -450,6 +450,6 @@ class Corpus:
         it (0 to 1), and the share of its shingles (runs of words) that the kept document lacks.
 
         Raises:
-            Damaged: If a file is missing, damaged or was changed.
+            Damaged: If a file is missing, damaged or modified.
         """
         return read_table(self.place, self.manifest, "removed", REMOVED.names)

@@ -27,7 +27,7 @@ def load_entry_point(point: EntryPoint) -> Any:
 def describe_package(point: EntryPoint) -> str:
     """Return the name and version of the package that declares an entry point, such as "my-steps 1.2".
 
-    Empty if unknown.
+    The result is "" if the package is unknown.
     """
     return f"{point.dist.name} {point.dist.version}" if point.dist is not None else ""
 
@@ -37,8 +37,8 @@ class Kinds:
     """A registry of the values of one recipe key: built-in classes, and classes that installed packages add.
 
     Attributes:
-        what: What a value is, for error messages.
-        key: The recipe key, for error messages.
+        what: A noun for such a value, such as "task", used in error messages.
+        key: The recipe key, such as "shards.input", used in error messages.
         group: Name of the group of entry points with which packages register their classes.
         ours: The built-in classes by name.
         members: Names of the attributes that a class from a package must have, besides `kind`.
@@ -64,7 +64,7 @@ class Kinds:
         """Look up the class with this name. If a package registers it, the package is imported.
 
         Raises:
-            InputError: If the name is unknown, or if the package cannot be imported or its class lacks something.
+            InputError: If the name is unknown, the package cannot be imported, or its class lacks a required attribute.
         """
         if name in self.ours:
             return self.ours[name]
@@ -92,18 +92,18 @@ class Kinds:
         return next(iter(points.values()))
 
     def find_package(self, name: str) -> str:
-        """Return the name and version of the package that registers this name. Empty for built-in classes."""
+        """Return the name and version of the package that registers this name; "" for built-in classes."""
         return "" if name in self.ours else describe_package(self.find_entry_point(name))
 
     def _find_fault(self, loaded: Any, name: str) -> str:
-        """Find what is wrong with a class from a package.
+        """Check a class from a package, and describe what is wrong with it.
 
         Args:
-            loaded: What the package's entry point names. It may be anything.
+            loaded: The object that the package's entry point refers to. It may be of any type.
             name: Name of the entry point, which the class must have as its `kind`.
 
         Returns:
-            The end of an error message, or an empty string if nothing is wrong.
+            The end of an error message; "" if nothing is wrong.
         """
         if not (isinstance(loaded, type) and is_dataclass(loaded)):
             return "is not a dataclass"

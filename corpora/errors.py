@@ -21,7 +21,7 @@ class FileFault(InputError):
         file: Name of the file in the source.
         sha256: SHA-256 digest of the file's content.
         path: Path of the file on this machine.
-        others: Further files that could not be read during the same work.
+        others: The errors of other files that could not be read by the same task.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class FileFault(InputError):
         return self.reason
 
     def with_others(self, others: "Iterable[FileFault]") -> Self:
-        """Return a copy of this error with the given errors, and the errors in their `others`, appended to `others`."""
+        """Return a copy of this error with more `others`: the given errors, and the errors in their own `others`."""
         flat = (each for other in others for each in (other, *other.others))
         fields = (self.reason, self.source, self.file, self.sha256, self.path)
         return type(self)(*fields, (*self.others, *flat))
@@ -59,7 +59,7 @@ def raise_all(faults: Sequence[FileFault]) -> None:
     """Raise the first of several errors, with the others attached to it. Do nothing if the sequence is empty.
 
     Raises:
-        FileFault: The first error, or rather a copy of it with all others in `others`.
+        FileFault: A copy of the first error, with all the others in its attribute `others`.
     """
     if faults:
         raise faults[0].with_others(faults[1:])

@@ -1,7 +1,7 @@
 """Documents and dropped documents: their columns, their identity, and the view of one row.
 
-On the way a document is a row of an Arrow record batch with `DOCUMENTS`' columns; `Document` is the view of one row,
-for people, tests and rare paths.
+The pipeline handles a document as a row of an Arrow record batch with the columns of `DOCUMENTS`. `Document` is a view
+of one row, for people, tests and rare code paths.
 """
 
 import hashlib
@@ -143,14 +143,12 @@ def compute_keyed_id(source: str, key: str) -> bytes:
 
 
 def compute_record_id(source: str, record: bytes) -> bytes:
-    """Compute the id of a document that has no stable key: 16 bytes, from the name of its source and its record's raw
-    bytes.
-    """
+    """Compute the id of a document without a stable key from its source's name and its record's bytes: 16 bytes."""
     return _hash_fields(b"record", source.encode(), record)
 
 
 def compute_occurrence_id(first: bytes, occurrence: int) -> bytes:
-    """Compute the id of a repeated record: 16 bytes. Several records with the same bytes get different ids this way.
+    """Compute the id of a repeated record (16 bytes), so that records with the same bytes get different ids.
 
     Args:
         first: The id of the record, from `compute_record_id`.

@@ -25,8 +25,8 @@ class Tombstones:
         key: The random key of the hashes, in hexadecimal digits. Empty if the list is empty.
         ids: Hashes of document ids.
         texts: Hashes of text hashes.
-        since: For hashes that were not there from the beginning, the corpus update from which they apply. They do not
-            change earlier updates, so no older file has to be rewritten.
+        since: Maps each hash that was added later to the number of the corpus update from which it applies. Earlier
+            updates are not affected, so no older file has to be rewritten.
     """
 
     key: str = ""
@@ -36,11 +36,11 @@ class Tombstones:
 
     @property
     def fingerprint(self) -> str:
-        """Digest of the list. It is a part of the fingerprint of every stage that applies the list."""
+        """Digest of the list, which is included in the fingerprint of every stage that applies the list."""
         return compute_fingerprint(key=self.key, ids=sorted(self.ids), texts=sorted(self.texts))
 
     def is_forgotten(self, id: bytes, text_hash: bytes) -> bool:
-        """Return True if a document is on the list, by its id or by the hash of its text (from `hash_text`)."""
+        """Return True if the list contains a document's id or the hash of its text (from `hash_text`)."""
         if not self.key:
             return False
         return self._hash_keyed(id) in self.ids or self._hash_keyed(text_hash) in self.texts

@@ -1,18 +1,18 @@
-"""The parts of a corpus as they are read: what the verdicts decided for each row, next to the documents' own columns.
+"""Read the parts of a corpus: the decisions about each row, together with the columns of its document.
 
     part of a corpus     id, revision, generation, since, held_out; row, documents ─┐
     part of documents    text, title, url, ... ◄────────────────────────────────────┘
 
-A text is in a store once: with its documents. A row of a corpus says by the content of their table which documents it
-is of, so a corpus does not depend on the folder that they are in, and changes if they do. A corpus of before version 3
-holds all columns itself; it is read by the same functions.
+A text is stored only once, with the documents. A row of a corpus identifies the documents that it belongs to by the
+content of their table. So a corpus does not depend on their folder, and it changes if they change. A corpus written
+before version 3 contains all columns itself, and is read by the same functions.
 
-Promise: only columns that are asked for are read, of documents only the record batches that have rows of the corpus,
-and only if one of their own columns is asked for. What is damaged is named by its own path, so that its stage builds it
-again.
+Promise: only the requested columns are read. Documents are read only if one of their own columns is requested, and only
+the record batches that contain rows of the corpus. Damage is reported with the path of the damaged file, so that its
+stage rebuilds it.
 
-Cost: 20 bytes a document on disk. Opening a part reads the last bytes of the manifest of its documents; the manifest is
-read once in a process.
+Cost: 20 bytes a document on disk. Opening a part reads the last bytes of its documents' manifest. The whole manifest is
+read once per process.
 """
 
 from collections.abc import Iterator, Sequence
@@ -89,9 +89,7 @@ def list_views(corpus: Manifest) -> list[PartView]:
 
 
 def compute_table_digest(part: Part) -> bytes:
-    """Compute the 16 bytes by which the rows of a corpus refer to the documents in a part (a set of files): their
-    content.
-    """
+    """Compute the digest (16 bytes) by which corpus rows refer to the documents in a part (a set of files)."""
     content = compute_documents_content(part)
     return content.digest.to_bytes(DOCUMENTS_DIGEST.byte_width, "little")
 
@@ -99,7 +97,7 @@ def compute_table_digest(part: Part) -> bytes:
 def compute_documents_content(part: Part) -> Content:
     """Compute the content digest of the table "documents" in a part (a set of files).
 
-    Its other tables have no effect.
+    The part's other tables do not affect the result.
     """
     return sum_contents(file.content for file in part.files if file.table == "documents")
 
@@ -125,8 +123,8 @@ def build_view_rows(verdicts: pa.RecordBatch, rows: Int64s, part: Part, generati
 class DeleteList:
     """The rows that are in some file of a corpus but no longer belong to it.
 
-    A row is on the list only if its id, revision and corpus update are all those of one entry. An entry takes 28 bytes
-    of memory, and rows are looked up by bisection.
+    A row is on the list only if its id, its revision and its corpus update all match the same entry. An entry takes 28
+    bytes of memory, and rows are looked up by bisection.
 
     Args:
         rows: A table with the id, revision and corpus update (`generation`) of each entry.
@@ -186,7 +184,7 @@ def read_view(
         deleted: Rows to leave out. If None, rows deleted by later updates are yielded as well.
 
     Raises:
-        Damaged: If a file is missing, damaged or was changed.
+        Damaged: If a file is missing, damaged or modified.
     """
     stored_columns = VERDICT_COLUMNS if view.documents else CORPUS.names
     others = [name for name in columns if name not in stored_columns]
@@ -206,12 +204,13 @@ def _with_documents(
 
     Args:
         place: The store.
-        folders: Folders of the artifacts in which to search. Modified: artifacts that have been passed are removed.
+        folders: Folders of the artifacts to search, in order. Modified in place: an artifact is removed once the search
+            has moved on to the next one.
         batch: Corpus rows that include the columns `row` and `documents`.
         columns: Names of the columns to add from the documents.
 
     Raises:
-        Damaged: If the documents are in none of the folders, or a file is missing, damaged or was changed.
+        Damaged: If the documents are in none of the folders, or a file is missing, damaged or modified.
     """
     rows = batch.column("row").to_numpy().astype(np.int64)
     tables = to_byte_matrix(batch.column("documents"))
@@ -228,15 +227,15 @@ def _with_documents(
 
 
 def _find_documents(place: Place, folders: list[str], digest: bytes) -> tuple[str, Part]:
-    """Find the part (set of files) whose documents have this digest. Return its stage's folder and the part.
+    """Find the part (set of files) whose documents have this digest. Return (its stage's folder, the part).
 
     Args:
         place: The store.
-        folders: Folders of the artifacts in which to search. Modified: those before the one that is found are removed.
+        folders: Folders of the artifacts to search, in order. Modified in place: those before the match are removed.
         digest: The 16 bytes from `compute_table_digest`.
 
     Raises:
-        Damaged: If no artifact in `folders` contains it, or the manifest of one is missing or damaged.
+        Damaged: If no artifact in `folders` contains the documents, or a manifest is missing or damaged.
     """
     while True:
         path = f"{folders[0]}/{MANIFEST}"

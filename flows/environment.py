@@ -40,7 +40,7 @@ DEFAULTS = {
 
 
 def prepare_environment(environment: MutableMapping[str, str]) -> Path:
-    """Create the CLOZE_HOME folder, and set the environment variables that make libraries keep their caches there.
+    """Create the CLOZE_HOME folder, and set environment variables so that libraries keep their caches in it.
 
     The folder also holds the Prefect database. If the user has configured a Prefect API, its URL is kept in
     `CLOZE_PREFECT_API`.
@@ -109,7 +109,7 @@ def _check_writable(path: Path) -> None:
 
 
 def find_ambient_api(environment: MutableMapping[str, str], user_home: Path) -> str | None:
-    """Find the Prefect API that the user's environment variables or active Prefect profile name.
+    """Find the Prefect API that is set in the user's environment variables or active Prefect profile.
 
     Environment variables take precedence over the profile. Credentials for the profile's API, and its UI URL, are
     copied into the environment variables unless they are already set there.
@@ -119,7 +119,7 @@ def find_ambient_api(environment: MutableMapping[str, str], user_home: Path) -> 
         user_home: The user's home folder, which may contain `.prefect`.
 
     Returns:
-        The URL of the API, or None if none is named or the profile cannot be read.
+        The URL of the API, or None if none is set or the profile cannot be read.
     """
     if environment.get("PREFECT_API_URL"):
         return environment["PREFECT_API_URL"]

@@ -54,7 +54,7 @@ def restart_in_utf8_mode() -> None:
 
 
 def replace_unprintable(stream: TextIO) -> None:
-    """Make a stream print a question mark for each character that its encoding lacks, instead of raising an error."""
+    """Make a stream print a question mark for each character that it cannot encode, instead of raising an error."""
     if isinstance(stream, TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
         stream.reconfigure(errors="replace")
 

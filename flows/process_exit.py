@@ -19,9 +19,9 @@ def skip_garbage_collection() -> None:
 
 
 def exit_without_waiting() -> None:
-    """Make `exit_process` end this process at once, without the exit handlers of libraries.
+    """Make `exit_process` end this process immediately, without running the exit handlers of libraries.
 
-    Data that a library has not sent by then is lost. An uncaught exception ends the process in the same way: its
+    Data that a library has not sent by then is lost. An uncaught exception also ends the process immediately: its
     traceback is printed, and the exit code is 1.
     """
     _without_waiting.set()
@@ -29,9 +29,9 @@ def exit_without_waiting() -> None:
 
 
 def exit_process(code: int) -> None:
-    """Exit the process with a code, without a last garbage collection. Does not return.
+    """Exit the process with an exit code, without a final garbage collection. Does not return.
 
-    Exit handlers of libraries are run, unless `exit_without_waiting` was called before.
+    The exit handlers of libraries are run, unless `exit_without_waiting` was called before.
     """
     if _without_waiting.is_set():
         _exit_now(code)

@@ -73,7 +73,7 @@ class ShardJob:
         last: Highest shuffle hash of the shard's documents.
         settings: Settings of the shard set.
         vocabulary: Number of tokens and special tokens of the vocabulary.
-        metadata: Metadata of the file's schema, which describe the vocabulary, the masks and the settings.
+        metadata: Metadata of the file's schema, describing the vocabulary, the masks and the settings.
     """
 
     tokens: ManifestAddress
@@ -89,7 +89,7 @@ class ShardJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrequenciesJob:
-    """Input of the task that counts token frequencies, which are the probabilities of random replacement tokens."""
+    """Input of the task that counts token frequencies, from which random replacement tokens are drawn."""
 
     tokens: ManifestAddress
     sources: tuple[str, ...]
@@ -98,7 +98,9 @@ class FrequenciesJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletedJob:
-    """Input of the task that copies the corpus's list of deleted rows, whose examples must not be used any more."""
+    """Input of the task that copies the corpus's list of deleted rows. Examples with these rows must not be used any
+    more.
+    """
 
     corpus: ManifestAddress
 
@@ -228,7 +230,7 @@ def _compute_frequency_key(tokens: Manifest, settings: ShardSettings) -> str:
 
     Args:
         tokens: The artifact of the tokenized corpus.
-        settings: Settings of the shard set, which choose the sources.
+        settings: Settings of the shard set, with the names of the sources.
     """
     return compute_fingerprint(tokens=[part.content for part in list_counted_parts(tokens, settings.sources)])
 
@@ -372,7 +374,7 @@ def to_example_table(
 def _draw_static_masks(examples: Examples, settings: MaskSettings, mask_vocabulary: MaskVocabulary) -> Masks:
     """Draw the static mask of each example.
 
-    The masks of pass n over the documents equal the dynamic masks of epoch n.
+    The examples of pass n over the documents get the masks that dynamic masking draws in epoch n.
     """
     return draw_masks(
         examples.ids, examples.offsets, examples.word_starts, examples.example_id,
@@ -381,7 +383,10 @@ def _draw_static_masks(examples: Examples, settings: MaskSettings, mask_vocabula
 
 
 def _to_lists(offsets: Int64s, values: pa.Array) -> pa.Array:
-    """Build an Arrow list column with 32-bit offsets: the start of each list in `values`, and the end of the last."""
+    """Build an Arrow ListArray, which has 32-bit offsets.
+
+    `offsets` has the start of each list in `values`, and the end of the last list.
+    """
     return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), values)
 
 
@@ -401,7 +406,9 @@ def _write_deleted(writer: PartWriter, job: DeletedJob) -> Ledger:
 
 
 def _write_frequencies(writer: PartWriter, job: FrequenciesJob) -> Ledger:
-    """Count the tokens of the training documents and write the counts, by which masks draw random replacement tokens.
+    """Count how often each token occurs in the training documents, and write the counts.
+
+    Random replacement tokens are drawn in proportion to these counts.
 
     Returns:
         A ledger with the number of counted tokens.

@@ -40,10 +40,10 @@ def copy_lists(values: Any, offsets: Int64s, rows: Int64s, targets: Int64s, copi
 
     Args:
         values: The column's values, one list after another.
-        offsets: int64 [rows of the column + 1], the start of each list in `values`
-        rows: int64 [n], indices of the rows to copy
-        targets: int64 [at least n], the index in `copied` at which each list is written; computed by the caller
-        copied: Output, with the type of `values`: the array that the lists are written to.
+        offsets: int64 [rows of the column + 1], the start of each list in `values`.
+        rows: int64 [n], indices of the rows to copy.
+        targets: int64 [at least n], the index in `copied` at which each list is written. It is computed by the caller.
+        copied: The array to which the lists are written, with the type of `values`.
     """
     for number in range(len(rows)):
         first, last = offsets[rows[number]], offsets[rows[number] + 1]
@@ -58,12 +58,12 @@ def copy_bits(bits: Bytes, bits_before: int, offsets: Int64s, rows: Int64s, targ
     The bits of a byte are stored least significant bit first, as in Arrow.
 
     Args:
-        bits: uint8, the buffer with the column's bits
+        bits: uint8, the buffer with the column's bits.
         bits_before: Number of bits in the buffer before the column's first value.
-        offsets: int64 [rows of the column + 1], the start of each list, in bits after `bits_before`
-        rows: int64 [n], indices of the rows to copy
-        targets: int64 [at least n], the index in `copied` at which each list is written; computed by the caller
-        copied: uint8, output
+        offsets: int64 [rows of the column + 1], the start of each list, in bits after `bits_before`.
+        rows: int64 [n], indices of the rows to copy.
+        targets: int64 [at least n], the index in `copied` at which each list is written. It is computed by the caller.
+        copied: uint8, the output array.
     """
     for number in range(len(rows)):
         first, last = bits_before + offsets[rows[number]], bits_before + offsets[rows[number] + 1]
@@ -83,8 +83,8 @@ class DocumentSelection:
     Attributes:
         first: Lowest shuffle hash.
         last: Highest shuffle hash.
-        held_out: Whether to select the held-out split; otherwise the training split.
-        sources: Names of sources; empty selects all.
+        held_out: Whether to select the held-out split instead of the training split.
+        sources: Names of sources. If empty, all are selected.
     """
 
     first: int = 0
@@ -213,7 +213,7 @@ def _iter_batches(
 def unpack_batch(batch: pa.RecordBatch, selection: DocumentSelection, start: int = 0) -> UnpackedBatch:
     """Unpack the rows of a record batch that belong to the selected split and sources.
 
-    The selection's range of shuffle hashes is not applied; use `UnpackedBatch.select_between` for that.
+    The selection's range of shuffle hashes is not applied. Use `UnpackedBatch.select_between` for that.
 
     Args:
         batch: Rows with the columns `TOKEN_COLUMNS`, and "source" if sources are selected.
@@ -240,7 +240,7 @@ def take_rows(batch: pa.RecordBatch, rows: Int64s) -> TokenRows:
 
     Args:
         batch: Rows with the columns `TOKEN_COLUMNS`.
-        rows: int64 [n], indices of rows of the batch
+        rows: int64 [n], indices of rows of the batch.
     """
     tokens, word_starts, lengths = (batch.column(name) for name in ("ids", "word_starts", "sentence_lengths"))
     token_ids, num_tokens = _copy_lists(tokens.values.to_numpy(), tokens.offsets.to_numpy(), rows)
@@ -342,8 +342,8 @@ def _copy_lists(values: npt.NDArray[Any], offsets: Int64s, rows: Int64s) -> tupl
 
     Args:
         values: The column's values, one list after another.
-        offsets: int64 [rows of the column + 1], the start of each list in `values`
-        rows: int64 [n], indices of the rows to copy
+        offsets: int64 [rows of the column + 1], the start of each list in `values`.
+        rows: int64 [n], indices of the rows to copy.
 
     Returns:
         The concatenated values, and the length of each of these lists (int64 [n]).
@@ -356,7 +356,7 @@ def _copy_lists(values: npt.NDArray[Any], offsets: Int64s, rows: Int64s) -> tupl
 
 
 def take_lists(column: pa.LargeListArray, rows: Int64s) -> pa.LargeListArray:
-    """Return the rows of a list column with the indices `rows`, in this order, as `pyarrow.compute.take` does.
+    """Return the rows of a list column at the indices in `rows`, in this order, as `pyarrow.compute.take` does.
 
     The column must be a list of numbers or booleans without nulls.
     """
@@ -375,8 +375,8 @@ def _copy_bits(column: pa.LargeListArray, rows: Int64s, lengths: Int64s) -> Byte
 
     Args:
         column: The column.
-        rows: int64 [n], indices of the rows to copy
-        lengths: int64 [n], the length of the list in each of these rows
+        rows: int64 [n], indices of the rows to copy.
+        lengths: int64 [n], the length of the list in each of these rows.
     """
     targets, bits = to_offsets(lengths), column.values
     copied = np.empty(targets[-1], np.uint8)

@@ -39,7 +39,7 @@ def list_parts(tokens: Manifest, generation: int, sources: Sequence[str]) -> tup
     Args:
         tokens: The artifact of the tokenized corpus.
         generation: The corpus update, counted from 1.
-        sources: Names of sources; empty for all.
+        sources: Names of sources. If empty, all are included.
     """
     of_generation = (part for part in tokens.parts if part.labels["generation"] == str(generation))
     return tuple(part for part in of_generation if not sources or part.labels.get("source", sources[0]) in sources)
@@ -53,7 +53,7 @@ def list_counted_parts(tokens: Manifest, sources: Sequence[str]) -> tuple[Part, 
 
     Args:
         tokens: The artifact of the tokenized corpus.
-        sources: Names of sources; empty for all.
+        sources: Names of sources. If empty, all are included.
     """
     for generation in sorted({int(part.labels["generation"]) for part in tokens.parts}):
         parts = list_parts(tokens, generation, sources)
@@ -71,7 +71,7 @@ def count_tokens(place: Place, address: ManifestAddress, sources: tuple[str, ...
     Args:
         place: The store.
         address: Address of the artifact of the tokenized corpus.
-        sources: Names of sources; empty for all.
+        sources: Names of sources. If empty, all are included.
         size: Number of tokens in the vocabulary.
 
     Raises:
@@ -97,7 +97,7 @@ def to_frequency_rows(counts: Int64s) -> pa.RecordBatch:
     """Convert token counts to a record batch with the schema `FREQUENCIES`, one row per token that occurs.
 
     Args:
-        counts: int64 [vocabulary], how often each token occurs
+        counts: int64 [vocabulary], how often each token occurs.
     """
     occurring = np.flatnonzero(counts)
     columns = [pa.array(occurring.astype(np.uint32)), pa.array(counts[occurring])]

@@ -33,10 +33,11 @@ _KINDS = Kinds(what="input", key="shards.input", group=GROUP, ours=INPUTS, membe
 
 
 def find_input_class(kind: str) -> Any:
-    """Look up the dataclass of an input, which is a way to turn documents into examples, by its name.
+    """Look up an input's dataclass by name. An input is a way to turn documents into examples.
 
     Args:
-        kind: Name of a built-in input (see `INPUTS`), such as "segment-pair", or of one from an installed package.
+        kind: Name of an input, either built in (see `INPUTS`), such as "segment-pair", or provided by an installed
+            package.
 
     Raises:
         InputError: The name is unknown, or the package that provides the input is broken.
@@ -47,7 +48,7 @@ def find_input_class(kind: str) -> Any:
 def find_input_package(kind: str) -> str:
     """Return the name and version of the package that provides an input (a way to turn documents into examples).
 
-    The result is a string for the fingerprint of the shards. A built-in input gives "".
+    The result is a string for the fingerprint of the shards. For a built-in input it is "".
 
     Raises:
         InputError: The name is unknown.

@@ -45,7 +45,7 @@ def build_shard_metadata(
     vocabulary: Vocabulary,
     tokenizer: str,
 ) -> dict[bytes, bytes]:
-    """Build the schema metadata of a file with examples, which describe the vocabulary, the masks and the settings.
+    """Build the schema metadata of a file with examples, describing the vocabulary, the masks and the settings.
 
     Args:
         build_version: Version of the stage that built the examples.

@@ -71,18 +71,18 @@ class Example:
     Attributes:
         example_id: Hash of the first document, the copy and the ordinal. It addresses all random choices for this
             example.
-        ids: uint16 or uint32 [length], the unmasked token ids
-        word_starts: bool [length], whether each token begins a word; False for special tokens
-        boundary: Number of tokens of the first segment, `[CLS] A [SEP]`; the length of the example if there is no B.
+        ids: uint16 or uint32 [length], the unmasked token ids.
+        word_starts: bool [length], whether each token begins a word. It is False for special tokens.
+        boundary: Number of tokens of the first segment, `[CLS] A [SEP]`, or the length of the example if there is no B.
         documents: Ids of the documents that the example contains, in order.
         revisions: Revision of each of these documents.
         copy: Zero-based pass over the documents in which the example was made.
         ordinal: Zero-based index of the example among those with the same first document and copy.
         label: 1 if B does not follow A (next-sentence) or if A and B are swapped (sentence-order), otherwise 0. None
             without labels.
-        second_document: Index in `documents` of the document that contains B; None if the input has one segment.
-        mask_positions: uint16 [masks], the positions of masked tokens, ascending; empty with dynamic masks
-        mask_ids: [masks], the ids that the model sees at these positions
+        second_document: Index in `documents` of the document that contains B, or None if the input has one segment.
+        mask_positions: uint16 [masks], the positions of masked tokens, ascending. Empty with dynamic masks.
+        mask_ids: [masks], the ids that the model sees at these positions.
     """
 
     example_id: int

@@ -55,14 +55,14 @@ class ShardSettings:
 
     @property
     def common(self) -> Common:
-        """The settings that all inputs (ways to turn documents into examples) share: length, copies and seed."""
+        """Settings that all inputs (ways to turn documents into examples) share: length, copies and seed."""
         return Common(self.length, self.copies, self.seed)
 
     def to_json(self) -> dict[str, Json]:
-        """Convert the settings to a dictionary of everything that determines the examples.
+        """Convert the settings to a dictionary with everything that determines the examples.
 
-        It has the keys of `[shards]`, and the version of the input and of the package that provides it. The package is
-        left out for built-in inputs.
+        It has the keys of `[shards]` and "input_version", and for an input from an installed package also
+        "input_package" (the package's name and version).
         """
         package = find_input_package(self.input)
         return {

@@ -74,10 +74,10 @@ def count_surfaces(sentences: Int64s, segments: Segments, label: Bytes, example_
     A cell is one combination of features and label, numbered as in `_CELL_BASES`.
 
     Args:
-        sentences: int64 [sentences + 1], the start of each sentence in the shard's tokens
+        sentences: int64 [sentences + 1], the start of each sentence in the shard's tokens.
         segments: Position of both segments of each example.
-        label: uint8 [n], 0 or 1
-        example_id: uint64 [n]; its two highest bits put the example into one of four quarters
+        label: uint8 [n], 0 or 1.
+        example_id: uint64 [n]. The two highest bits assign each example to one of four quarters.
         room: Maximum number of tokens in both segments together.
     """
     is_bound = np.zeros(sentences[-1] + 1, bool)
@@ -105,7 +105,7 @@ def to_surface_rows(counts: Int64s) -> pa.Table:
     """Convert the counts from `count_surfaces` to a table with the schema `SURFACES`, without empty cells.
 
     Args:
-        counts: int64 [cells], the number of examples of each combination of surface features and label
+        counts: int64 [cells], the number of examples of each combination of surface features and label.
     """
     cells = np.flatnonzero(counts)
     columns = {"examples": counts[cells]}
@@ -120,8 +120,8 @@ class SurfaceAccuracy:
     """How well labels of segment pairs can be guessed without the words, from surface features such as lengths.
 
     Attributes:
-        accuracy: Share of correct guesses. It is about one half if the features say nothing and both labels are equally
-            frequent.
+        accuracy: Share of correct guesses. It is about one half if the features carry no information and both labels
+            are equally frequent.
         examples: Number of examples on which the classifier was evaluated.
         held_out: Whether these are from the held-out split. Otherwise they are a quarter of the training split.
     """
@@ -132,7 +132,7 @@ class SurfaceAccuracy:
 
     @property
     def lower_bound(self) -> float:
-        """The accuracy minus three standard deviations of the estimate, as a fraction of 1."""
+        """Accuracy minus three standard deviations of the estimate, as a fraction of 1."""
         return self.accuracy - SIGMAS * float(np.sqrt(self.accuracy * (1 - self.accuracy) / self.examples))
 
 
@@ -168,10 +168,10 @@ class _Cells(NamedTuple):
     """Counts of examples by surface features and label, in the form that the regression takes.
 
     Attributes:
-        quarter: int64 [cells], the quarter (0 to 3) of the examples
-        features: float64 [cells, features], the features, beginning with a constant 1
-        label: int64 [cells], 0 or 1
-        examples: int64 [cells], the number of examples
+        quarter: int64 [cells], the quarter (0 to 3) of the examples.
+        features: float64 [cells, features], the features, beginning with a constant 1.
+        label: int64 [cells], 0 or 1.
+        examples: int64 [cells], the number of examples.
     """
 
     quarter: Int64s

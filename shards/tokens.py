@@ -98,8 +98,8 @@ def build_tokens_part(writer: PartWriter, plan: PartPlan) -> Ledger:
         plan: The task. Its `job` is a `TokensJob`.
 
     Returns:
-        A ledger with the numbers of documents, and of documents, tokens, words and sentences by split. Documents
-        without tokens are left out and counted.
+        A ledger with the numbers of documents with and without tokens, and for each split the numbers of documents,
+        tokens, words, unknown tokens and sentences. Documents without tokens are not written.
 
     Raises:
         Damaged: A file of the corpus or the vocabulary is damaged or was changed.
@@ -139,12 +139,12 @@ def sort_rows(table: pa.Table) -> pa.RecordBatch:
 
 
 def split_into_batches(lengths: Int64s) -> Iterator[range]:
-    """Return the row ranges of record batches of about `BATCH_TOKENS` tokens each. No document is divided.
+    """Yield the row ranges of record batches of about `BATCH_TOKENS` tokens each. No document is divided.
 
     A new batch begins at the first row that starts past the next multiple of `BATCH_TOKENS` tokens.
 
     Args:
-        lengths: int64 [rows], the number of tokens of each row
+        lengths: int64 [rows], the number of tokens of each row.
 
     >>> list(split_into_batches(np.array([60_000, 9_000, 200_000, 10])))
     [range(0, 2), range(2, 3), range(3, 4)]
@@ -158,9 +158,9 @@ _cache = threading.local()
 
 
 def get_encoder(place: Place, vocabulary: ManifestAddress) -> Encoder:
-    """Load the encoder of a vocabulary, or return the one that this thread used last if it is the same.
+    """Return the encoder of a vocabulary. It is loaded unless this thread used the same one last.
 
-    An encoder is cached because it caches words itself.
+    An encoder is kept because it caches the words that it has encoded.
 
     Args:
         place: The store.
@@ -204,7 +204,7 @@ def _count_contents(rows: pa.RecordBatch, unknown: int) -> dict[str, int]:
         unknown: Id of the unknown token, or -1 if there is none.
 
     Returns:
-        The counts by these names, such as "unknown tokens".
+        The counts, keyed by "documents", "tokens", "words", "unknown tokens" and "sentences".
     """
     ids, word_starts, sentences = (rows.column(name).flatten() for name in ("ids", "word_starts", "sentence_lengths"))
     return {
@@ -219,7 +219,7 @@ def _count_contents(rows: pa.RecordBatch, unknown: int) -> dict[str, int]:
 def tokenize_batch(batch: pa.RecordBatch, encoder: Encoder, schema: pa.Schema, seed: int) -> pa.Table:
     """Tokenize the documents of a record batch. The result has one row for each row of `batch`, in the same order.
 
-    Sentences without tokens are dropped. A document without tokens stays as a row with empty lists.
+    Sentences without tokens are dropped. A document without tokens is kept as a row with empty lists.
 
     Args:
         batch: Rows of the corpus with the columns `CORPUS_COLUMNS`.
@@ -261,7 +261,10 @@ def compute_shuffle_keys(ids: list[bytes], seed: int) -> UInt64s:
 
 
 def _to_lists(offsets: Int64s, values: pa.Array) -> pa.Array:
-    """Build an Arrow list column with 64-bit offsets: the start of each list in `values`, and the end of the last."""
+    """Build an Arrow LargeListArray, which has 64-bit offsets.
+
+    `offsets` has the start of each list in `values`, and the end of the last list.
+    """
     return pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), values)
 
 

@@ -62,7 +62,7 @@ class WordCutter(Protocol):
         """Split a word into pieces of the vocabulary, in order."""
 
     def is_unknown(self, pieces: Pieces) -> bool:
-        """Return whether the original word cannot be recovered from these pieces, a result of `cut`."""
+        """Return whether a word is unknown, at least in part, given its pieces from `cut`."""
 
     def __contains__(self, token: object) -> bool: ...
 
@@ -78,10 +78,10 @@ class WordPieceCutter:
     does.
 
     Args:
-        tokens: the vocabulary
-        unknown: the token for a word that cannot be split into pieces
-        prefix: the prefix of pieces that continue a word, usually "##"
-        max_word_length: words with more characters than this are unknown
+        tokens: The vocabulary.
+        unknown: The token for a word that cannot be split into pieces.
+        prefix: The prefix of pieces that continue a word, usually "##".
+        max_word_length: Words with more characters than this are unknown.
     """
 
     def __init__(self, tokens: Collection[str], unknown: str, prefix: str, max_word_length: int) -> None:
@@ -90,10 +90,9 @@ class WordPieceCutter:
         self._max_token_length = max(map(len, tokens), default=0)
 
     def cut(self, word: str) -> Pieces:
-        """Split a word into pieces of the vocabulary, in order.
+        """Split a word into WordPiece tokens, always taking the longest piece that matches next.
 
-        The longest piece that matches next is always taken. The result is only the unknown token if a part of the word
-        matches no piece, or if the word is too long.
+        The result is only the unknown token if a part of the word matches no piece, or if the word is too long.
         """
         if len(word) > self._max_word_length:
             return self._unknown_pieces
@@ -110,10 +109,7 @@ class WordPieceCutter:
         return tuple(pieces)
 
     def is_unknown(self, pieces: Pieces) -> bool:
-        """Return whether the original word cannot be recovered from these pieces, a result of `cut`.
-
-        This is the case if they are only the unknown token, e.g. ([UNK],).
-        """
+        """Return whether a word is unknown: its pieces, from `cut`, are only the unknown token, e.g. ("[UNK]",)."""
         return pieces == self._unknown_pieces
 
     def __contains__(self, token: object) -> bool:
@@ -128,7 +124,7 @@ class WordPieceCutter:
         """Remove a token from the vocabulary.
 
         Raises:
-            KeyError: If it is not there.
+            KeyError: If the token is not in the vocabulary.
         """
         self._tokens.remove(token)
 
@@ -141,7 +137,7 @@ class UnigramCutter:
     original vocabulary. So it replaces its own pieces and, unless its score was raised to that minimum, no others.
 
     Args:
-        scores: maps each piece to the logarithm of its probability; must not be empty
+        scores: Maps each piece to the logarithm of its probability. It must not be empty.
     """
 
     def __init__(self, scores: Mapping[str, float]) -> None:
@@ -150,10 +146,9 @@ class UnigramCutter:
         self._max_token_length = max(map(len, self.scores))
 
     def cut(self, word: str) -> Pieces:
-        """Split a word into pieces of the vocabulary, in order.
+        """Split a word into the pieces with the highest total score.
 
-        They are the pieces with the highest total score. Consecutive characters that no piece covers form one unknown
-        piece.
+        Consecutive characters that no piece covers form one unknown piece.
         """
         paths: list[tuple[float, int, bool] | None] = [(0.0, 0, True), *[None] * len(word)]
         for start in range(len(word)):
@@ -170,10 +165,7 @@ class UnigramCutter:
         return _trace_best_path(word, paths)
 
     def is_unknown(self, pieces: Pieces) -> bool:
-        """Return whether the original word cannot be recovered from these pieces, a result of `cut`.
-
-        This is the case if at least one of them is not in the vocabulary.
-        """
+        """Return whether a word is unknown: at least one of its pieces, from `cut`, is not in the vocabulary."""
         return any(piece not in self.scores for piece in pieces)
 
     def __contains__(self, token: object) -> bool:
@@ -188,7 +180,7 @@ class UnigramCutter:
         """Remove a token and its score from the vocabulary.
 
         Raises:
-            KeyError: If it is not there.
+            KeyError: If the token is not in the vocabulary.
         """
         del self.scores[token]
 
@@ -207,12 +199,12 @@ def _keep_better_path(
     """Replace the best segmentation that ends at index `end` of a word if this one has a higher score.
 
     Args:
-        paths: for each end, the score, the start of the last piece and whether the piece is known, or None if no
-            segmentation ends there; changed in place
-        end: end of the last piece
-        score: the sum of the scores of all pieces
-        start: start of the last piece
-        is_known: whether the last piece is in the vocabulary
+        paths: For each end, the score, the start of the last piece and whether the piece is known, or None if no
+            segmentation ends there. Changed in place.
+        end: End of the last piece.
+        score: The sum of the scores of all pieces.
+        start: Start of the last piece.
+        is_known: Whether the last piece is in the vocabulary.
     """
     current = paths[end]
     if current is None or score > current[0]:
@@ -242,10 +234,10 @@ class Merge(NamedTuple):
     """Two adjacent pieces that were joined into one token.
 
     Attributes:
-        left: the left piece
-        right: the right piece
-        eligible_count: how often the pair occurred in the eligible words
-        saved_tokens: by how many tokens the merge shortened all words
+        left: The left piece.
+        right: The right piece.
+        eligible_count: How often the pair occurred in the eligible words.
+        saved_tokens: Number of tokens that the merge saved in all words.
     """
 
     left: str
@@ -265,11 +257,11 @@ class WordMerger:
         """Count the pairs of adjacent pieces in the eligible words.
 
         Args:
-            words: the pieces of each word after the existing merges
-            counts: how often each word occurs
-            are_eligible: whether each word may contribute new tokens. Only these words count when the most frequent
+            words: The pieces of each word after the existing merges.
+            counts: How often each word occurs.
+            are_eligible: Whether each word may contribute new tokens. Only these words count when the most frequent
                 pair is chosen.
-            tokens: the vocabulary. No merge may produce one of these tokens again.
+            tokens: The vocabulary. No merge may produce one of these tokens again.
         """
         self._words, self._counts, self._are_eligible = list(words), counts, are_eligible
         self._tokens = set(tokens)
@@ -296,9 +288,9 @@ class WordMerger:
         """Join a pair in every word, from left to right, and add the result to the tokens.
 
         Args:
-            pair: the two pieces
-            on_higher_count: called with each new pair that contains the joined piece, and the pair's count in eligible
-                words
+            pair: The two pieces.
+            on_higher_count: Called with each new pair that contains the joined piece, and the pair's count in eligible
+                words.
 
         Returns:
             The merge, with the pair's count in eligible words and the number of tokens saved in all words.
@@ -373,12 +365,12 @@ class Choice:
     """A token to add to a vocabulary.
 
     Attributes:
-        token: the token
-        count: how often it occurs in the eligible words
-        pieces: the pieces of the token before it was added, but after all earlier choices were
-        saved_tokens: by how many tokens it shortens the encoded words, in addition to all earlier choices
-        rescued_words: number of occurrences of words that were unknown before and no longer are
-        score: the score of a Unigram token, otherwise 0
+        token: The token.
+        count: How often it occurs in the eligible words.
+        pieces: The pieces into which the token was split after all earlier choices were added.
+        saved_tokens: Number of tokens that it saves in the encoded words, in addition to all earlier choices.
+        rescued_words: Number of occurrences of words that were unknown before and no longer are.
+        score: The score of a Unigram token, otherwise 0.
     """
 
     token: str
@@ -397,14 +389,14 @@ def choose_tokens(
     Whole words are chosen greedily: each one saves the most tokens, given the choices before it. For byte-level BPE,
     each choice merges the most frequent pair of pieces in the eligible words.
 
-    A word that is encoded as unknown counts as one token per character. Ties are broken by code points (in byte-level
-    BPE, those of the two pieces in turn).
+    A word that is encoded as unknown counts as one token per character. Ties are broken by the code points of the
+    token, or in byte-level BPE of its left piece and then its right piece.
 
     Args:
-        vocabulary: the vocabulary to adapt
-        counts: word counts of the domain, counted with the vocabulary's own word rule
-        max_tokens: maximum number of tokens
-        settings: which words are eligible (default: `AdaptSettings()`)
+        vocabulary: The vocabulary to adapt.
+        counts: Word counts of the domain, counted with the vocabulary's own word rule.
+        max_tokens: Maximum number of tokens.
+        settings: Which words are eligible (default: `AdaptSettings()`).
 
     Returns:
         At most `max_tokens` choices. There are fewer if no other token occurs `min_count` times and saves anything.
@@ -426,7 +418,7 @@ def require_word_rule(vocabulary: Vocabulary) -> WordRule:
     """Return the word rule of a vocabulary that can be adapted.
 
     Raises:
-        InputError: If it does not have the rule of BERT, GPT-2, RoBERTa or ALBERT.
+        InputError: If the vocabulary does not have the word rule of BERT, GPT-2, RoBERTa or ALBERT.
     """
     rule = vocabulary.word_rule
     if rule is None:
@@ -469,7 +461,7 @@ class _TokenChooser:
         self._current_cuts = [self._cut_word(word) for word in self._words]
 
     def iter_choices(self) -> Iterator[Choice]:
-        """Yield the token that saves most, then the one that saves most in addition to it, and so on.
+        """Yield the choice that saves the most tokens, then the one that saves the most in addition to it, and so on.
 
         Each yielded token is added to the vocabulary. A candidate's gain is computed again when it reaches the top of
         the heap.
@@ -509,7 +501,7 @@ class _TokenChooser:
     def _find_changed_cuts(self, token: str) -> dict[int, _WordCut]:
         """Find the words that would be split differently if `token` were added.
 
-        Only words that begin with the token can be.
+        Only words that begin with the token can change.
 
         Returns:
             Maps the index of each of these words to its new pieces.
@@ -538,7 +530,7 @@ class _TokenChooser:
     def _add_token(self, token: str, count: int) -> Choice:
         """Add a token permanently, update the pieces of the words that it changes, and return it as a choice.
 
-        `count` is how often the token occurs in the eligible words; it is copied to the result.
+        `count` is how often the token occurs in the eligible words. It is copied to the result.
         """
         before, saved_tokens, rescued_words = self._cutter.cut(token), 0, 0
         for number, cut in self._find_changed_cuts(token).items():
@@ -553,7 +545,7 @@ class _TokenChooser:
 
 
 def _keep_leading_letters(word: str, settings: AdaptSettings) -> str:
-    """Cut a SentencePiece word before its first character that the settings do not allow: `word,` becomes `word`.
+    """Truncate a SentencePiece word before the first character that the settings do not allow: `word,` becomes `word`.
 
     A word-start mark at the beginning is kept.
     """
@@ -582,15 +574,15 @@ def build_word_cutter(vocabulary: Vocabulary) -> WordCutter:
 def _iter_merge_choices(
     vocabulary: Vocabulary, words: Sequence[str], counts: Sequence[int], settings: AdaptSettings
 ) -> Iterator[Choice]:
-    """Yield the merge of the most frequent pair in the eligible words, again and again, as a choice.
+    """Merge the most frequent pair in the eligible words repeatedly, and yield each merge as a choice.
 
-    It ends when no pair occurs `min_count` times.
+    The iterator ends when no pair occurs `min_count` times.
 
     Args:
-        vocabulary: the byte-level BPE vocabulary to adapt
-        words: the words of the domain
-        counts: how often each word occurs
-        settings: which words are eligible, and `min_count`
+        vocabulary: The byte-level BPE vocabulary to adapt.
+        words: The words of the domain.
+        counts: How often each word occurs.
+        settings: Which words are eligible, and `min_count`.
     """
     model = vocabulary.to_tokenizer().model
     cuts = (tuple(piece.value for piece in model.tokenize(spell_for_model(vocabulary, word))) for word in words)
@@ -624,11 +616,11 @@ def with_added_tokens(vocabulary: Vocabulary, choices: Sequence[Choice], mode: s
     """Return a vocabulary that includes the chosen tokens. Returns `vocabulary` itself if `choices` is empty.
 
     Args:
-        vocabulary: the vocabulary that was given to `choose_tokens`
-        choices: choices returned by `choose_tokens`, in the same order. For byte-level BPE they must be the first ones,
-            without gaps.
+        vocabulary: The vocabulary that was given to `choose_tokens`.
+        choices: Choices returned by `choose_tokens`, in the same order. For byte-level BPE, none may be left out except
+            at the end.
         mode: "fill" replaces unused tokens ([unusedN], or madeupwordNNNN in RoBERTa) in ascending order and appends the
-            rest; "append" appends all
+            rest. "append" appends all.
 
     Raises:
         InputError: If a token already exists, if the tokenizer would not encode a token's text as that token, if `mode`
@@ -666,9 +658,9 @@ def _build_files(vocabulary: Vocabulary, tokens: Sequence[str], choices: Sequenc
     """Return the vocabulary's files, updated with the new tokens. A SentencePiece model file is dropped.
 
     Args:
-        vocabulary: the vocabulary before it is adapted
-        tokens: all tokens of the adapted vocabulary, in the order of their ids
-        choices: the new tokens, with their pieces and scores
+        vocabulary: The vocabulary before it is adapted.
+        tokens: All tokens of the adapted vocabulary, in the order of their ids.
+        choices: The new tokens, with their pieces and scores.
     """
     content, files = json.loads(vocabulary.definition), dict(vocabulary.to_files())
     _edit_model(content["model"], vocabulary.algorithm, tokens, choices)
@@ -692,10 +684,10 @@ def _edit_model(model: dict[str, Any], algorithm: str, tokens: Sequence[str], ch
     be used.
 
     Args:
-        model: the model as parsed JSON; changed in place
-        algorithm: the vocabulary's algorithm
-        tokens: all tokens of the adapted vocabulary, in the order of their ids
-        choices: the new tokens, with their pieces and scores
+        model: The model as parsed JSON, which is changed in place.
+        algorithm: The vocabulary's algorithm.
+        tokens: All tokens of the adapted vocabulary, in the order of their ids.
+        choices: The new tokens, with their pieces and scores.
     """
     if algorithm == UNIGRAM:
         scores = dict(model["vocab"]) | {choice.token: choice.score for choice in choices}
@@ -712,7 +704,7 @@ def _check_reachable(vocabulary: Vocabulary, choices: Sequence[Choice]) -> None:
     `choices` are the new tokens.
 
     Raises:
-        InputError: If it does not. The message names the first such token.
+        InputError: If a token is not encoded as itself. The message names the first such token.
     """
     tokenizer, is_whole_word = vocabulary.to_tokenizer(), vocabulary.algorithm != BYTE_BPE
     lost = [
@@ -743,8 +735,8 @@ def find_old_pieces(old: Vocabulary, new: Vocabulary) -> dict[int, tuple[int, ..
     """Return the old pieces of each new token. The mean of their embeddings can initialize the new token's embedding.
 
     Args:
-        old: the vocabulary before it was adapted
-        new: the adapted vocabulary
+        old: The vocabulary before it was adapted.
+        new: The adapted vocabulary.
 
     Returns:
         Maps the id of each new token to its ids in `old`.
@@ -767,6 +759,6 @@ def find_old_pieces(old: Vocabulary, new: Vocabulary) -> dict[int, tuple[int, ..
 def spell_for_model(vocabulary: Vocabulary, word: str) -> str:
     """Return a word in the spelling that the vocabulary's model expects.
 
-    It has one letter per byte in byte-level BPE; otherwise it is the word itself.
+    In byte-level BPE, the spelling has one letter per byte. Otherwise it is the word itself.
     """
     return "".join(map(BYTE_LETTERS.__getitem__, word.encode())) if vocabulary.algorithm == BYTE_BPE else word

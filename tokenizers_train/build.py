@@ -65,9 +65,9 @@ def plan_counts(corpus: Corpus, rule: WordRule, name: str | None = None) -> Stag
     """Plan the stage that counts the words of a corpus, part by part. Deleted and held-out documents are not counted.
 
     Args:
-        corpus: the corpus
-        rule: the rule that splits text into words
-        name: name of the artifact, needed if the words are counted by several rules (default: the name of the corpus)
+        corpus: The corpus.
+        rule: The rule that splits text into words.
+        name: Name of the artifact, needed if the words are counted by several rules (default: the name of the corpus).
     """
     deleted = str(corpus.manifest.tables.get("deleted", ""))
     parts = (
@@ -96,7 +96,7 @@ def build_counts_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
     Args:
         writer: Writes the table.
-        plan: The plan of the part; its job is a `CountJob`.
+        plan: The plan of the part. Its `job` is a `CountJob`.
 
     Returns:
         The number of documents that were counted, held out and deleted, as a ledger.
@@ -140,9 +140,9 @@ def batch_columns(columns: Iterable[pa.Array]) -> Iterator[pa.Array]:
 
 
 def _write_counts(writer: PartWriter, counts: WordCounts) -> dict[str, int]:
-    """Write the table "counts", and return two sums for the ledger by name.
+    """Write the table "counts", and return two totals for the ledger, keyed by name.
 
-    They are "words", the total of all counts, and "distinct words in parts", the number of rows.
+    The keys are "words", for the sum of all counts, and "distinct words in parts", for the number of rows.
     """
     with writer.create_table("counts", COUNTS_SCHEMA) as sink:
         sink.write(counts)
@@ -162,7 +162,7 @@ def build_totals_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
     Args:
         writer: Writes the table.
-        plan: The plan of the part; its job is a `MergeJob`.
+        plan: The plan of the part. Its `job` is a `MergeJob`.
 
     Returns:
         The number of words before and after, as a ledger.
@@ -208,10 +208,10 @@ def plan_vocabulary(name: str, counts: Manifest, settings: VocabularySettings, w
     """Plan the stage that trains a vocabulary.
 
     Args:
-        name: name of the artifact
-        counts: manifest of the word counts, or of the totals that they were merged into
-        settings: settings of the vocabulary
-        weights: maps a source to the weight of its counts (default: 1)
+        name: Name of the artifact.
+        counts: Manifest of the word counts, or of the totals that they were merged into.
+        settings: Settings of the vocabulary.
+        weights: Maps a source to the weight of its counts (default: 1).
     """
     job = VocabularyJob(counts=counts.address, settings=settings, weights=weights)
     set_weights = {source: weight for source, weight in sorted(weights.items()) if weight != 1.0}
@@ -232,7 +232,7 @@ def build_vocabulary_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
     Args:
         writer: Writes the files.
-        plan: The plan of the part; its job is a `VocabularyJob`.
+        plan: The plan of the part. Its `job` is a `VocabularyJob`.
 
     Returns:
         The numbers of distinct words and of tokens, as figures of a ledger.
@@ -294,7 +294,7 @@ class GivenVocabularyJob:
 def plan_given_vocabulary(name: str, vocabulary: Vocabulary) -> Stage:
     """Plan the stage that copies an existing vocabulary into the store under the given name.
 
-    Its key is the digest of the vocabulary's files.
+    The stage has one part. The part's key is the digest of the vocabulary's files.
     """
     files = vocabulary.to_files()
     digest = hashlib.sha256()

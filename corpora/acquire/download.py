@@ -61,11 +61,11 @@ class Version:
 
     @property
     def condition(self) -> str | None:
-        """Value for an `If-Range` header: the strong ETag if there is one, otherwise the Last-Modified time or None."""
+        """Value of an `If-Range` header: the strong ETag if there is one, otherwise the Last-Modified time, or None."""
         return self.etag if self.etag is not None and not self.etag.startswith("W/") else self.modified
 
     def is_different(self, other: "Version") -> bool:
-        """Return True if two responses show by their size, ETag or time that they belong to different versions.
+        """Return True if the size, the ETag or the time shows that the two versions are different.
 
         The ETags are compared if both versions have one, otherwise the Last-Modified values. Unknown values are
         ignored.
@@ -142,16 +142,19 @@ class PartFile:
         self.version, self.position, self._digests = None, 0, self._build_digests()
 
     def write_note(self, version: Version) -> None:
-        """Save the version's description as JSON.
+        """Set `version`, and save it as JSON in the file `NAME.part.json` next to the target.
 
         Call this before the first byte is appended, and again once the size is known.
+
+        Raises:
+            OSError: If the file cannot be written.
         """
         self.version = version
         with replace_file(self._note, is_only_writer=True) as new:
             new.write_text(json.dumps(asdict(version)), encoding="utf-8")
 
     def append(self, chunk: bytes) -> None:
-        """Append a chunk of bytes and add it to the digests."""
+        """Append a chunk of bytes to the file, and add it to the digests."""
         view = memoryview(chunk)
         while view:
             view = view[self._stream.write(view) :]
@@ -205,7 +208,7 @@ def is_there(path: Path) -> bool:
 
 
 def build_conflict_error(path: Path) -> InputError:
-    """Build the error for a file in the way of a download: one that was not downloaded, or was changed afterwards."""
+    """Build the error for a file that blocks a download: it was not downloaded itself, or was changed afterwards."""
     return InputError(
         f"{path} is in the way: a fetch writes there, and it is not what a fetch wrote, or it was changed since. Move "
         "it away, then fetch again."
@@ -224,7 +227,7 @@ def _read(path: Path) -> bytes:
 
 @contextmanager
 def open_part(target: Path, remote: RemoteFile, replaces: bool = False) -> Iterator[PartFile]:
-    """Open the partial download of a target, resuming one that an earlier process left (a context manager).
+    """Open the partial download of a target, and resume it if an earlier process left one (a context manager).
 
     Args:
         target: Path of the finished file. Its folder is created.
@@ -350,7 +353,7 @@ def _was_fetched(target: Path, cache: StatCache) -> bool:
 
 
 class _Download:
-    """The download of one partial file, repeated until all bytes are received and verified."""
+    """Downloads one partial file, with as many requests as it takes to receive and verify all bytes."""
 
     def __init__(self, part: PartFile, hosts: Hosts, progress: ProgressCallback) -> None:
         self._part, self._remote, self._hosts, self._progress = part, part.remote, hosts, progress
@@ -412,8 +415,8 @@ class _Download:
         """Build the headers of the next request: `Range` from the first missing byte on, and `If-Range` if possible.
 
         Returns:
-            The headers by name; {} to ask for the whole file, if no bytes were received or if neither a validator nor a
-            digest can show that the rest belongs to the same version.
+            The headers by name. They are {}, which requests the whole file, if no bytes were received, or if neither a
+            validator nor a digest can show that the rest belongs to the same version.
         """
         part, version = self._part, self._part.version
         if version is None or part.position == 0 or not (version.condition or self._remote.promised_digest):
@@ -422,11 +425,11 @@ class _Download:
         return {"Range": f"bytes={part.position}-", **condition}
 
     def _begin(self, reply: httpx.Response) -> None:
-        """Delete the bytes received so far and save the version of a response that will bring the whole file.
+        """Start over with a response that contains the whole file: delete the received bytes, and save its version.
 
         Raises:
-            InputError: If the end of the file could not be recognized: no size is stated, and no size or digest is
-                known.
+            InputError: If the end of the file could not be recognized, because the response does not state its size,
+                and no size or digest is known.
             Mismatch: If the stated size is not the expected size.
         """
         announced, promised = _read_length(reply), self._remote.size_bytes
@@ -461,8 +464,8 @@ class _Download:
     def _read_body(self, reply: httpx.Response) -> None:
         """Append a response's body to the partial file, and report progress after each chunk.
 
-        The count of failed attempts starts again whenever a further megabyte has arrived. If the size of the file was
-        unknown, the end of the body determines it.
+        The count of failed attempts is reset whenever another megabyte has arrived. If the size of the file was
+        unknown, it is known once the body ends.
 
         Raises:
             Mismatch: If more bytes arrive than the file should have.
@@ -486,7 +489,7 @@ class _Download:
     def _verify(self) -> None:
         """Check the received file's size and digest.
 
-        If no digest is known, check the first bytes by its file extension.
+        If no digest is known, check that the first bytes are valid for the file extension.
 
         Raises:
             Mismatch: If a check fails.
@@ -573,7 +576,7 @@ def _read_length(reply: httpx.Response) -> int | None:
 
 
 def _read_version(url: str, reply: httpx.Response, size_bytes: int | None) -> Version:
-    """Build the version that a response's headers describe, with the given size of the whole file (None if unknown)."""
+    """Build a `Version` from a response's headers and the size of the whole file (None if unknown)."""
     return Version(
         url=url, etag=reply.headers.get("etag"), modified=reply.headers.get("last-modified"), size_bytes=size_bytes
     )

@@ -42,16 +42,17 @@ class AcquireSettings:
     """The `fetch` table of a source.
 
     catalogue:            "wikipedia", "cc-news", "wet" (Common Crawl's plain text) or "urls"
-    dump:                 a wiki and a date, "enwiki-20261101", or "enwiki-latest": the newest that is finished
-    months:               months of CC-NEWS, ["2026-10"], or "latest": the newest that has files
-    crawl:                a crawl, "CC-MAIN-2026-40"
-    urls:                 addresses; after each may be its sha256, sha1 or md5, its size in bytes, and name=...
-    list:                 a text file of such lines, a path next to the recipe or an address
-    mirror:               base address that takes the place of the publisher's
-    limit:                the first so many files (a dump and its index are one); None: all
-    folder:               the folder of raw files; "": raw/ and the source's name
-    connections_per_host: downloads from one host at a time
-    user_agent:           who asks; a publisher may want an address to write to
+    dump:                 a wiki and a date, such as "enwiki-20261101"; "enwiki-latest" is the newest finished dump
+    months:               months of CC-NEWS, such as ["2026-10"]; "latest" is the newest month that has files
+    crawl:                a crawl, such as "CC-MAIN-2026-40"
+    urls:                 URLs, each optionally followed by the file's sha256, sha1 or md5, its size in bytes, and
+                          name=...
+    list:                 a text file of such lines: a path relative to the recipe, or a URL
+    mirror:               base URL to use instead of the publisher's
+    limit:                maximum number of files, counted from the first one (a dump and its index are one); None: all
+    folder:               the folder for the raw files; "": `raw/` and the source's name
+    connections_per_host: maximum number of simultaneous downloads from one host
+    user_agent:           how the client identifies itself; a publisher may want an address to write to
     """
 
     catalogue: str
@@ -82,10 +83,10 @@ class AcquireSettings:
             check_address("fetch.mirror", self.mirror)
 
     def _check_wanted(self) -> None:
-        """Check that exactly one key for this catalogue, and no key for another, says which files are wanted.
+        """Check that exactly one key selects the wanted files, and that it is a key for this catalogue.
 
         Raises:
-            InputError: If that is not so, or the key's value does not have its form.
+            InputError: If it is not so, or if the key's value is malformed.
         """
         given = [key for key in WANTED_KEYS if getattr(self, key)]
         if len(given) != 1 or WANTED_KEYS[given[0]][0] != self.catalogue:
@@ -106,7 +107,7 @@ class AcquireSettings:
             raise InputError('fetch.months names "latest" with other months: give it alone, or name all months.')
 
     def to_question_json(self) -> dict[str, Json]:
-        """Return the settings that determine which files are meant, as {"catalogue": ..., KEY: value}.
+        """Return the settings that determine which files are wanted, as {"catalogue": ..., KEY: value}.
 
         KEY is the one of `dump`, `months`, `crawl`, `urls` and `list` that is set.
         """
@@ -162,7 +163,7 @@ def check_address(where: str, line: str) -> None:
 
     Args:
         where: Origin of the line, for error messages.
-        line: The line to check. Further words may follow the URL.
+        line: The line to check. Other words may follow the URL.
 
     Raises:
         InputError: If the line does not begin with such a URL.

@@ -39,10 +39,10 @@ Outcome = TypeVar("Outcome")
 class Patience:
     """The timeouts and retries of the client, in seconds.
 
-    first_seconds:  wait before the second attempt; doubled for each one after
-    max_seconds:    bound of every wait, also of one that a server asks for
-    silent_seconds: no byte for this time is a failure
-    attempts:       failures in a row, without a megabyte received, after which a file is given up
+    first_seconds:  wait before the second attempt, doubled before each further one
+    max_seconds:    maximum wait, even if a server asks for a longer one
+    silent_seconds: an attempt fails if no byte arrives for this time
+    attempts:       number of consecutive failures, without receiving a megabyte, after which a file is given up
     """
 
     first_seconds: float = 1.0
@@ -86,8 +86,8 @@ class TransientFault(Exception):
     """Raised if a request failed but may be repeated.
 
     Attributes:
-        host: The host that is to get no requests for some time; "" if this is not necessary.
-        seconds: How long the server asks to wait before the next request.
+        host: The host to which no requests should be sent for some time; "" if there is no need to wait.
+        seconds: How long to wait before the next request, as requested by the server.
     """
 
     def __init__(self, message: str, host: str = "", seconds: float = 0.0) -> None:
@@ -133,7 +133,7 @@ class Hosts:
             raise Stopped
 
     def hold_back(self, host: str, seconds: float) -> None:
-        """Send no request to a host for the given number of seconds, on any thread."""
+        """Make all threads wait the given number of seconds before the next request to a host."""
         with self._lock:
             self._resume_at[host] = max(self._resume_at.get(host, 0.0), time.monotonic() + seconds)
 
@@ -149,7 +149,7 @@ class Hosts:
             headers: Request headers in addition to the client's own.
 
         Raises:
-            TransientFault: If the request may be repeated, including for a fault while the caller reads the body.
+            TransientFault: If the request may be repeated. It may also be raised while the caller reads the body.
             InputError: If the URL, the mirror or a certificate has to be corrected. This is Absent if the server
                 refuses the file or does not have it.
             Stopped: If `stop` was called.
@@ -176,10 +176,10 @@ class Hosts:
         return Attempts(self, url).run(read)
 
     def _check(self, url: str, reply: httpx.Response) -> None:
-        """Check that a response has a status the caller can use, and that its body is not encoded.
+        """Check that the caller can use a response's status, and that its body is not compressed.
 
         Raises:
-            TransientFault: If the server is busy or has a fault of its own (408, 425, 429 or 500 and above).
+            TransientFault: If the server is busy or has an internal error (408, 425, 429 or 500 and above).
             Absent: If the server refuses the file or does not have it.
             InputError: For any other unusable status or encoding.
         """
@@ -257,7 +257,7 @@ def find_host(url: str) -> str:
 
 @contextmanager
 def _translate_errors(url: str) -> Iterator[None]:
-    """Convert errors of the HTTP library in this block to our own (a context manager). `url` is named in messages.
+    """Convert errors of the HTTP library in this block to our own errors, which name `url` (a context manager).
 
     Raises:
         TransientFault: For a failed connection or a timeout.

@@ -94,7 +94,7 @@ def list_dump_files(status: bytes, wiki: str, date: str) -> list[RemoteFile]:
 
 
 def _find_dump_job(status: bytes, where: str) -> dict[str, Any]:
-    """Return the part of a `dumpstatus.json` that describes the articles' dump; {} if it has none.
+    """Return the entry of a `dumpstatus.json` that describes the dump of articles; {} if there is none.
 
     It has the keys "status" ("done" if finished) and "files" (facts by file name). `where` is the document's URL, for
     error messages.
@@ -228,7 +228,7 @@ def list_text_files(packed: bytes, crawl: str) -> list[RemoteFile]:
 
 
 def _parse_path_list(packed: bytes, where: str, form: re.Pattern[str]) -> list[RemoteFile]:
-    """Parse a gzip-compressed list of paths on Common Crawl's server to files, in order and without duplicates.
+    """Parse a gzip-compressed list of paths on Common Crawl's server. Return its files in order, without duplicates.
 
     Args:
         packed: The compressed list.
@@ -353,7 +353,7 @@ PublishedFiles = tuple[
 
 
 def _find_wikipedia_files(settings: AcquireSettings, hosts: Hosts, root: Path, fixed: Sequence[str]) -> PublishedFiles:
-    """Ask Wikimedia which files a Wikipedia dump has.
+    """Ask Wikimedia for the files of a Wikipedia dump.
 
     Args:
         settings: The `fetch` table. Its `dump` is used if `fixed` is empty.
@@ -400,7 +400,7 @@ def _find_newest_dump(settings: AcquireSettings, hosts: Hosts, wiki: str) -> tup
 
 
 def _find_news_files(settings: AcquireSettings, hosts: Hosts, root: Path, fixed: Sequence[str]) -> PublishedFiles:
-    """Ask Common Crawl which archives the months of CC-NEWS have.
+    """Ask Common Crawl for the archives of one or more months of CC-NEWS.
 
     Args:
         settings: The `fetch` table. Its `months` are used if `fixed` is empty.
@@ -451,7 +451,7 @@ def _find_newest_month(settings: AcquireSettings, hosts: Hosts) -> PublishedFile
 
 
 def _find_text_files(settings: AcquireSettings, hosts: Hosts, root: Path, fixed: Sequence[str]) -> PublishedFiles:
-    """Ask Common Crawl which WET files a crawl has, and return (a tuple with the crawl's name, the files).
+    """Ask Common Crawl for the WET files of a crawl. Return (a tuple with the crawl's name, its files).
 
     Only `settings` and `hosts` are used. The other parameters are there because all finders have the same ones.
 
@@ -463,7 +463,7 @@ def _find_text_files(settings: AcquireSettings, hosts: Hosts, root: Path, fixed:
 
 
 def _read_addresses(settings: AcquireSettings, hosts: Hosts, root: Path, fixed: Sequence[str]) -> PublishedFiles:
-    """Read the files that the keys `urls` or `list` of a `fetch` table name.
+    """List the files that are named in the key `urls` or `list` of a `fetch` table.
 
     Args:
         settings: The `fetch` table.
@@ -472,7 +472,7 @@ def _read_addresses(settings: AcquireSettings, hosts: Hosts, root: Path, fixed: 
         fixed: Not used.
 
     Returns:
-        (a tuple with the value of `list`, or () for `urls`; the files).
+        (a tuple with the value of `list`, or an empty tuple for `urls`; the files).
 
     Raises:
         InputError: If the list cannot be read, or a line of it is invalid.
@@ -499,10 +499,9 @@ FINDERS = {
 class ResolvedFetch:
     """The files that a `fetch` table refers to, as stored in a recipe's lock file.
 
-    asked:    the keys of the table that determine which files are meant
-    fixed:    what they resolved to: the dump ("enwiki-20261101"), the months, the crawl or the list
-    files:    the files, with everything known about them
-    complete: True if `files` contains every file the publisher lists; False if `limit` cut the list short
+    asked: the keys of the table that determine which files are wanted fixed: what they resolved to: the dump
+    ("enwiki-20261101"), the months, the crawl or the list files: the files, with everything known about them complete:
+    True if `files` contains every file the publisher lists; False if `limit` cut the list short
     """
 
     asked: Mapping[str, Json]
@@ -576,7 +575,7 @@ def resolve(
 
 
 def _ask(settings: AcquireSettings, hosts: Hosts, root: Path, fixed: Sequence[str] = ()) -> ResolvedFetch:
-    """Ask the publisher for the current files, and cut the long lists of Common Crawl after `settings.limit` files.
+    """Ask the publisher for the current files. The long lists of Common Crawl are limited to `settings.limit` files.
 
     Args:
         settings: The `fetch` table.
@@ -597,7 +596,7 @@ def _ask(settings: AcquireSettings, hosts: Hosts, root: Path, fixed: Sequence[st
 
 
 def _is_at_hand(settings: AcquireSettings) -> bool:
-    """Return True if the settings name the files in `urls` or a local `list`, so that no server is asked."""
+    """Return True if the settings list the files in `urls` or in a local `list`, so that no server has to be asked."""
     return settings.catalogue == "urls" and not (settings.list and is_address(settings.list))
 
 
@@ -608,6 +607,6 @@ def _keep_recorded(earlier: ResolvedFetch, now: ResolvedFetch) -> ResolvedFetch:
 
 
 def _choose_recorded(earlier: RemoteFile | None, now: RemoteFile) -> RemoteFile:
-    """Return `earlier`, the recorded file, if it has all facts known now with equal values; otherwise `now`."""
+    """Return `earlier`, the recorded file, if it agrees with everything that is known now; otherwise `now`."""
     facts = now.to_json().items()
     return earlier if earlier is not None and facts <= earlier.to_json().items() else now

@@ -1,13 +1,13 @@
-"""Two stages: `signatures` (a sketch of every document, part by part) and `verdicts` (which documents stay, which go).
+"""Two stages: `signatures` (a sketch of every document, part by part) and `verdicts` (which documents are kept).
 
-Signatures depend only on the documents, so a changed threshold sketches nothing again. Verdicts look at all documents
+Signatures depend only on the documents, so changing the threshold does not recompute them. Verdicts cover all documents
 of the generations so far, in one total order:
 
     (since, source priority, -quality, id), or with prefer = "longest" (since, source priority, -shingles, -quality, id)
 
-`since` is the generation in which the id first appeared. First the latest revision of each id supersedes the others and
-the tombstone list is honoured; what is left is judged by `survivors.judge_duplicates`. Memory of verdicts: some 200
-bytes a document, for most of what is known of it is in scratch files (`verdicts.py`).
+`since` is the generation in which the id first appeared. First, the latest revision of each id supersedes the others,
+and documents on the tombstone list are removed. The rest is judged by `survivors.judge_duplicates`. Memory for
+verdicts: about 200 bytes a document, because most of its data is in scratch files (`verdicts.py`).
 """
 
 import unicodedata
@@ -54,7 +54,7 @@ SKETCH_COLUMNS = ("id", "keyed", "revision", "text", "source", "group", "quality
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignatureJob:
-    """The job of computing the signatures of the documents in one part (file set).
+    """Input of the task that computes the signatures of the documents in one part (file set).
 
     Attributes:
         part: The part with the documents.
@@ -106,10 +106,10 @@ def build_signatures_part(writer: PartWriter, plan: PartPlan) -> Ledger:
         plan: The plan of the part; its job is a `SignatureJob`.
 
     Returns:
-        The number of documents, as a ledger.
+        A ledger with the number of documents.
 
     Raises:
-        Damaged: If a file is missing, damaged or has changed.
+        Damaged: If a file is missing, damaged or modified.
     """
     job: SignatureJob = plan.job
     schema = build_signature_schema(job.settings.permutations)
@@ -154,7 +154,7 @@ def hash_groups(source: pa.Array, group: pa.Array) -> pa.Array:
 
 
 def hash_texts(texts: pa.Array) -> list[bytes]:
-    """Return the result of `hash_text` (16 bytes) for each text in a large_string array without nulls."""
+    """Hash each text in a large_string array without nulls with `hash_text` (16 bytes each)."""
     data, offsets = to_text_buffers(texts)
     return [hash_text(data.data[first:last]) for first, last in pairwise(offsets.tolist())]
 
@@ -214,10 +214,10 @@ def build_verdicts(writer: PartWriter, plan: PartPlan) -> Ledger:
         plan: The plan of the part; its job is a `VerdictsJob`.
 
     Returns:
-        The number of documents that are kept, and that are removed for each reason, as a ledger.
+        A ledger that counts the kept documents, and the removed documents by reason.
 
     Raises:
-        Damaged: If a file is missing, damaged or has changed.
+        Damaged: If a file is missing, damaged or modified.
         InputError: If there is not enough disk space for temporary files.
     """
     job: VerdictsJob = plan.job

@@ -1,8 +1,8 @@
 """Candidates: all documents of the generations so far, in columns.
 
-Rows are in the order of the inputs (generation, source, part, row), which a new generation only extends, so a row keeps
-its number. What the sketches say of them goes into a scratch table (`open_candidates`), with one more column for the
-keys of each band: another number of bands sketches nothing again.
+Rows are in the order of the inputs (generation, source, part, row). A new generation only appends rows, so a row keeps
+its number. The data from the sketches (signatures) goes into a scratch table (`open_candidates`), with one more column
+for the keys of each band. So changing the number of bands does not recompute any signature.
 
 Cost: the sketches are read once, 1 us a row. On disk: some 70 bytes a row and 8 a band. Memory: a block of rows.
 """
@@ -56,9 +56,9 @@ def build_signature_schema(permutations: int) -> pa.Schema:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitSettings:
-    """The share of documents that are held out for evaluation.
+    """The share of documents that is held out for evaluation.
 
-    share: share of the groups that are held out. A document without a group counts as a group of its own
+    share: share of the groups that are held out. A document without a group is its own group
     """
 
     share: float = 0.01
@@ -133,7 +133,7 @@ def read_input(place: Place, address: InputAddress) -> Input:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerdictsJob:
-    """The job of deciding which documents are kept.
+    """Input of the task that decides which documents are kept.
 
     Attributes:
         inputs: Addresses of the documents and signatures, in order.
@@ -184,7 +184,7 @@ def open_candidates(place: Place, inputs: Sequence[Input], settings: DuplicateSe
         The table.
 
     Raises:
-        Damaged: If a file is missing, damaged or has changed.
+        Damaged: If a file is missing, damaged or modified.
         InputError: If there is not enough disk space.
     """
     kinds = {**CANDIDATE_COLUMNS, **dict.fromkeys(name_key_columns(settings.bands), np.uint64)}
@@ -245,7 +245,7 @@ def _compute_split_keys(group_keys: pa.Array, ids: pa.Array) -> UInt64s:
 
 
 def hash_ids(ids: pa.Array) -> UInt64s:
-    """Return the result of `hash_text_64` for the hexadecimal form of each id in a binary column: uint64 [n]."""
+    """Hash the hexadecimal form of each id in a binary column with `hash_text_64`: uint64 [n]."""
     digits, width = to_byte_matrix(ids).tobytes().hex().encode(), 2 * ID_BYTES
     digests = b"".join([sha256(digits[at : at + width]).digest() for at in range(0, len(digits), width)])
     return np.frombuffer(digests, np.uint64)[::4]
@@ -270,7 +270,7 @@ def read_document_sets(
         settings: Settings that determine the shingles.
 
     Raises:
-        Damaged: During iteration, if a file is missing, damaged or has changed.
+        Damaged: During iteration, if a file is missing, damaged or modified.
     """
     for manifest, part, rows_in_part in _locate_rows([item.documents for item in inputs], rows):
         at, stop = int(rows_in_part[0]), int(rows_in_part[-1]) + 1
@@ -282,9 +282,7 @@ def read_document_sets(
 
 
 def _locate_rows(judged: Sequence[Manifest], rows: Int64s) -> Iterator[tuple[Manifest, Part, Int64s]]:
-    """Yield each part that contains any of the rows, with its manifest and the row indices relative to the part.
-
-    The order in each tuple is manifest, part, indices.
+    """Yield (manifest, part, row indices relative to the part) for each part that contains any of the rows.
 
     Args:
         judged: Manifests of the documents.
@@ -313,7 +311,7 @@ def read_documents_at(place: Place, judged: Sequence[Manifest], rows: Collection
 
     Raises:
         ValueError: If a row does not exist.
-        Damaged: If a file is missing, damaged or has changed.
+        Damaged: If a file is missing, damaged or modified.
     """
     wanted = np.array(sorted(rows), np.int64)
     found: list[Document] = []

@@ -1,11 +1,11 @@
 """Revisions: which row represents its id, since when an id is known, and the ids of equal records.
 
-A source whose records have a stable key may bring one again, changed or not: such rows have one id. Records without a
-key that are equal byte for byte share an id too, and are numbered. Rows with an id that no other row has need none of
-this, so all is computed of the few that share one, in columns.
+A source whose records have a stable key may contain a record again, changed or unchanged. Such rows have the same id.
+Records without a key that are equal byte for byte share an id too, and are then numbered. Rows with a unique id need
+none of this, so only the few rows that share an id are processed, as columns.
 
-Promise: `settle_ids` gives what the rules give if they are applied row by row, as the tests do. Cost: one sort of the
-first halves of all ids; memory 24 bytes a row, and some 150 for a row that shares its id.
+Promise: `settle_ids` returns the same as applying the rules row by row, which the tests do. Cost: one sort of the first
+halves of all ids; memory 24 bytes a row, and some 150 for a row that shares its id.
 """
 
 from collections.abc import Iterator, Sequence
@@ -44,7 +44,7 @@ class SettledIds(NamedTuple):
 
     Attributes:
         since: int32 [rows], the generation in which the id of each row first appeared.
-        numbered: int64 [m], in ascending order, the rows that get a new id because an earlier record is identical.
+        numbered: int64 [m], ascending: the rows that get a new id because an earlier record is identical.
         new_ids: uint64 [m, 2], the new ids of these rows.
         repeated: int64, the rows with the same text as an older row of the same id, which is kept.
         superseded: int64, the rows that a newer revision replaces.
@@ -67,7 +67,7 @@ def read_dropped(place: Place, inputs: Sequence[Input]) -> DroppedRecords:
         inputs: The inputs.
 
     Raises:
-        Damaged: If a file is missing, damaged or has changed.
+        Damaged: If a file is missing, damaged or modified.
     """
     found = [DroppedRecords(np.empty((0, 2), np.uint64), np.empty(0, np.int64), np.empty(0, np.int64))]
     for item in inputs:
@@ -86,10 +86,10 @@ def _read_revisions(place: Place, item: Input) -> Iterator[pa.RecordBatch]:
 def settle_ids(table: ScratchTable, generation: Int32s, dropped: DroppedRecords, forgotten: Bools) -> SettledIds:
     """Decide which of the rows with equal ids are kept.
 
-    Identical records without a stable key get different ids, numbered in order of appearance. Among the rows with the
-    same key, the newest text is kept, in the oldest row with this text. The newest row is the one with the highest
-    (revision, generation), or the last one if these are equal. For example, a page that a later dump repeats unchanged
-    keeps its row, and a changed page replaces it. If the newest revision was dropped, none of the rows is kept.
+    Identical records without a stable key get different ids, numbered in order of appearance. Of the rows with the same
+    key, the oldest row that has the newest text is kept. The newest row is the one with the highest (revision,
+    generation), or the last one if these are equal. For example, a page that a later dump repeats unchanged keeps its
+    row, and a changed page replaces it. If the newest revision was dropped, none of the rows is kept.
 
     Args:
         table: The scratch table from `open_candidates`.
@@ -174,7 +174,7 @@ def _find_shared(halves: UInt64s, dropped: UInt64s) -> Int64s:
 
 
 def _count_before(group: Int64s, counted: Bools) -> Int64s:
-    """Count the earlier entries of the same group that are marked in `counted`, for each entry: int64 [n].
+    """For each entry, count the earlier entries of its group that are marked in `counted`: int64 [n].
 
     Args:
         group: int64 [n], the group of each entry: zero-based numbers without gaps, in ascending order.

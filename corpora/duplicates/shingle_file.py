@@ -1,8 +1,8 @@
 """The shingle sets of documents that will be compared, in a scratch file.
 
-Promise: each is read once, in the order of the rows; what is compared is read from the file, exactly. Cost: 8 bytes a
-shingle on disk. Memory: 4 bytes for each place, 8 for each document that is compared, and pages of the file, which the
-system takes back if it needs them; at most some MAPPED_BYTES count as this process's.
+Promise: each set is read once, in the order of the rows, and comparisons use the exact sets in the file. Cost: 8 bytes
+a shingle on disk. Memory: 4 bytes for each place, 8 for each document that is compared, and pages of the file, which
+the system reclaims if it needs them. At most about MAPPED_BYTES of them count as this process's memory.
 """
 
 from collections.abc import Callable, Iterator
@@ -37,9 +37,9 @@ class ShingleFile:
         self._read_bytes = 0
 
     def load(self, documents: Int64s) -> None:
-        """Prepare to compare the given documents. This is called once, before `compute_overlaps`.
+        """Read the shingle sets of the given documents, and store them in the file.
 
-        Their shingle sets are read and stored in the file.
+        This is called once, before `compute_overlaps`.
 
         Args:
             documents: int64, positions in the total order.
@@ -47,7 +47,7 @@ class ShingleFile:
         Raises:
             InputError: If the disk is full.
 
-        Exceptions of the function `read` are propagated unchanged.
+        Exceptions raised by the function `read` are propagated unchanged.
         """
         by_row = documents[np.argsort(self._order[documents])]
         self._numbers[by_row] = np.arange(len(by_row), dtype=np.int32)
@@ -64,7 +64,7 @@ class ShingleFile:
         self._values = np.frombuffer(self._map or b"", np.uint64, total)
 
     def compute_overlaps(self, left: Int64s, right: Int64s) -> Overlaps:
-        """Compute the overlap of the shingle sets of the documents left[k] and right[k] for all k.
+        """Compute the overlap of documents left[k] and right[k] for all k, reading their sets from the file.
 
         The documents must have been loaded.
 

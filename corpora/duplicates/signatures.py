@@ -80,9 +80,9 @@ class SignatureBatch(NamedTuple):
 
 @cache
 def draw_permutations(settings: SignatureSettings) -> tuple[UInt32s, UInt32s]:
-    """Draw the factors and summands of the random permutations, as two uint32 [permutations] arrays; cached.
+    """Draw the factors and the summands of the random permutations, as two uint32 [permutations] arrays.
 
-    They are equal to those of datasketch, which is not imported here because importing it takes half a second.
+    They are equal to datasketch's, which is not imported because that takes half a second. The result is cached.
     """
     random = np.random.RandomState(settings.seed)
     factors = random.randint(0, 1 << 31, settings.permutations, np.uint32) * np.uint32(2) + np.uint32(1)
@@ -222,7 +222,7 @@ def take_minima(
         factors: uint32 [lanes], the factors of the permutations.
         summands: uint32 [lanes], the summands of the permutations.
         block: Index of the first value to compute.
-        lanes: uint32 [lanes], the signature, in which the values are written.
+        lanes: uint32 [lanes], the signature to which the values are written.
     """
     minima = np.full(BLOCK_LANES, EMPTY_MINIMUM, np.uint32)
     factor, summand = factors[block : block + BLOCK_LANES], summands[block : block + BLOCK_LANES]
@@ -242,7 +242,7 @@ _29 = np.uint64(29)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BandSettings:
-    """How a signature is divided into bands. Each band is a run of consecutive values and gives one key.
+    """How a signature is divided into bands. Each band is a run of consecutive values and yields one key.
 
     bands: number of bands
     rows:  number of values in a band
@@ -259,7 +259,7 @@ class BandSettings:
         """Check that a signature of `permutations` values has enough values for the bands.
 
         Raises:
-            InputError: If the bands need more.
+            InputError: If the bands need more values.
         """
         if self.bands * self.rows > permutations:
             raise InputError(
@@ -283,7 +283,7 @@ def compute_probability(similarity: float, bands: int, rows: int) -> float:
 
 
 def compute_band_keys_plain(signature: UInt32s, settings: BandSettings) -> UInt64s:
-    """Compute the band keys of documents like `compute_band_keys`, as uint64 [n, bands]. This is for tests.
+    """Compute the band keys of documents, like `compute_band_keys`, as uint64 [n, bands]. This is for tests.
 
     `signature` is uint32 [n, permutations].
     """

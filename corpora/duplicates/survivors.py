@@ -9,14 +9,14 @@ The rule. Documents are in an order, and are judged one after another. A documen
 It is removed if and only if one of these reaches the threshold, and its survivor is the most similar of them, the
 earliest in the order if several are. Otherwise it is kept. Documents without shingles have an equal set if their texts
 are equal, byte for byte: of these the first is kept (`signatures.compute_text_keys`). If the rule is "contained", only
-a document counts that has all shingles of the one that is judged: what is removed is then found again, whole, in what
-stays. Documents that are given lead the order and stay unjudged.
+documents that have all shingles of the judged one count, so that a removed document is entirely contained in a kept
+one. Documents that are given come first in the order, and are not judged.
 
 What a removal loses is reported: `missing` is the share of a removed document's shingles that its survivor lacks.
 
 Promise: a verdict depends only on documents earlier in the order, and among them only on the kept ones; every survivor
 is kept; no similarity is estimated. If no bucket holds more kept documents than the limit, step 1 decides nothing that
-step 2 would not, for equal sets have equal keys. What the limit cuts off is counted.
+step 2 would not, for equal sets have equal keys. Comparisons that the limit prevents are counted.
 
 `judge_duplicates_plain` is the rule as it reads; `judge_duplicates` gives the same verdicts and counts by way of
 `sweep`, which states the cost.
@@ -130,7 +130,7 @@ def judge_duplicates_plain(
     Args:
         set_hash: uint64 [n], hashes of the shingle sets, in the total order.
         band_keys: uint64 [n, bands], the band keys, in the total order.
-        similarity: Compares two documents, given by their positions in the total order.
+        similarity: Compares two documents, identified by their positions in the total order.
         settings: Settings of the duplicate search.
         num_given: Number of documents at the beginning that are kept without being judged.
     """
@@ -182,8 +182,8 @@ def judge_duplicates(
     Args:
         set_hash: uint64 [n], hashes of the shingle sets, in the total order. Documents with EMPTY_SET are kept.
         band_keys: uint64 [n, bands], the band keys, in the total order.
-        similarity: Compares pairs of documents, given by their positions in the total order. It is called with many
-            pairs at once, some of which may turn out to be unnecessary.
+        similarity: Compares pairs of documents, identified by their positions in the total order. It is called with
+            many pairs at once, some of which may turn out to be unnecessary.
         settings: Settings of the duplicate search.
         num_given: Number of documents at the beginning that are kept without being judged, such as those of another
             corpus.
@@ -210,7 +210,7 @@ def judge_table(
     Args:
         table: Table with the column "set_hash" and the columns from `name_key_columns`.
         order: int32, the row index at each position of the total order. All other rows are ignored.
-        similarity: Compares pairs of documents, given by their positions in the total order.
+        similarity: Compares pairs of documents, identified by their positions in the total order.
         settings: Settings of the duplicate search.
         num_given: Number of documents at the beginning of the order that are kept without being judged.
 
@@ -235,12 +235,12 @@ def judge_buckets(
     num_documents: int,
     num_given: int = 0,
 ) -> Verdicts:
-    """Decide which documents are kept, like `judge_duplicates`, given their buckets.
+    """Decide which documents are kept, like `judge_duplicates`, but with buckets that have already been built.
 
     Args:
         buckets: The buckets from `build_buckets`. They are overwritten.
         set_hash: uint64, the hashes of the shingle sets of `buckets.documents`.
-        similarity: Compares pairs of documents, given by their positions in the total order.
+        similarity: Compares pairs of documents, identified by their positions in the total order.
         settings: Settings of the duplicate search.
         num_documents: Number of all documents in the total order, including those without a bucket.
         num_given: Number of documents at the beginning of the order that are kept without being judged.

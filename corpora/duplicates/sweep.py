@@ -2,9 +2,9 @@
 
 Documents that share no bucket with another need no work. The others are numbered again, in their order, and taken in
 blocks: `gather_pairs` collects all pairs that the rule might compare (with the kept documents before the block, and
-with those of the block, which have no verdict yet); their similarities are asked for in one call; `judge_block` applies
-the rule in order. Pairs that turn out not to be needed are looked up in vain, at most MAX_BLOCK_DOCUMENTS for a bucket
-of a document, and counted nowhere.
+with those of the block, which have no verdict yet); their similarities are computed in one call; `judge_block` applies
+the rule in order. Some pairs turn out to be unnecessary, at most MAX_BLOCK_DOCUMENTS for each bucket of a document.
+They are not counted.
 
 Promise: the verdicts and counts of `survivors.judge_duplicates_plain`. Cost: 8 bytes for each place of a document in a
 bucket that it shares, 16 for a bucket, 64 for the document itself; about 40 ns a key, apart from the comparisons. A
@@ -31,12 +31,12 @@ _1, _2, _5, _31 = (np.uint64(number) for number in (1, 2, 5, 31))
 
 
 class Similarity(Protocol):
-    """Protocol for comparing the shingle sets of documents, which are given by their positions in the total order."""
+    """Protocol for comparing the shingle sets of documents, identified by their positions in the total order."""
 
     def load(self, documents: Int64s) -> None:
         """Prepare to compare the given documents. This is called once, before `compute_overlaps`.
 
-        An implementation may read their shingle sets in bulk.
+        An implementation can read all of their shingle sets at once here.
 
         Args:
             documents: int64, positions in the total order.
@@ -73,7 +73,7 @@ class Buckets(NamedTuple):
 
 
 class Sweep(NamedTuple):
-    """The state of judging the m documents of `Buckets` in order. Documents are given by their numbers in `Buckets`.
+    """The state of judging the m documents of `Buckets` in order. Documents have the same numbers as there.
 
     Attributes:
         first: int64 [m], the first document with the same set of shingles. Only that document can be kept.
@@ -260,9 +260,9 @@ def _to_offsets(sizes: Int64s) -> Int64s:
 
 
 def find_equal_sets(hashes: UInt64s, documents: Int64s, similarity: Similarity) -> Int64s:
-    """Find the first document with the same set of shingles as each document.
+    """For each document, find the first document that has the same set of shingles.
 
-    Documents with equal hashes are compared exactly, so hash collisions do no harm.
+    Documents with equal hashes are compared exactly, so hash collisions cannot cause errors.
 
     Args:
         hashes: uint64 [m], hashes of the shingle sets.
@@ -342,7 +342,7 @@ def bound_candidates(buckets: Buckets, sweep: Sweep, document: int, start: int, 
 def add_candidates(
     buckets: Buckets, sweep: Sweep, document: int, start: int, limit: int, others: Int64s, num_pairs: int
 ) -> int:
-    """Append the documents that a document may have to be compared with to `others`. Each one is added only once.
+    """Append to `others` the documents that a document may have to be compared with, each only once.
 
     These are the first kept documents of each bucket and, because the documents of the block have not been judged, all
     earlier documents of the block that may be kept.
@@ -458,7 +458,7 @@ def mark_compared(buckets: Buckets, sweep: Sweep, document: int, limit: int) -> 
         limit: Maximum number of kept documents per bucket to compare with.
 
     Returns:
-        The ticket in `sweep.seen` of the marked documents.
+        The ticket (a running number) with which the documents were marked in `sweep.seen`.
     """
     sweep.counts[TICKET] += 1
     ticket: int = sweep.counts[TICKET]

@@ -2,7 +2,7 @@
 
     sketches ─► revisions, forgets ─► total order ─► buckets ─► survivors ─► one row of `VERDICTS` a document
 
-The marks are made one after another: forgotten, superseded, duplicate; a row that is marked is out of all later ones.
+Rows are marked in three passes: forgotten, superseded, duplicate. A marked row takes no part in the later passes.
 
 Cost: some 5 us a document of a few hundred bytes (`benchmarks.verdicts`). Memory: 60 bytes a document, and 64 for one
 that shares a bucket, with 12 for each bucket that it is in.
@@ -56,7 +56,7 @@ class Marks:
     Attributes:
         reason: uint8 [rows], 0 if the row is kept, otherwise the index in REMOVAL_REASONS plus 1.
         since: int32 [rows], the generation in which the id of each row first appeared.
-        numbered: int64 [m], in ascending order, the rows that get a new id because an earlier record is identical.
+        numbered: int64 [m], ascending: the rows that get a new id because an earlier record is identical.
         new_ids: uint64 [m, 2], the new ids of these rows.
     """
 
@@ -89,7 +89,7 @@ class Duplicates:
         survivor: int64 [places], the place of the kept document that the document duplicates; KEPT if there is none.
         similarity: float32 [places], similarity to the survivor.
         missing: float32 [places], share of the document's shingles that the survivor lacks.
-        figures: Number of pairs that were compared, and number skipped because of the limit, by name. Empty if the
+        figures: By name, how many pairs were compared, and how many were skipped because of the limit. Empty if the
             duplicate search is disabled.
     """
 
@@ -149,7 +149,7 @@ def find_duplicates(
         settings: Settings of the duplicate search.
 
     Raises:
-        Damaged: If a file is missing, damaged or has changed.
+        Damaged: If a file is missing, damaged or modified.
         InputError: If there is not enough disk space for temporary files.
     """
     rows = np.flatnonzero(marks.reason == 0) if settings.enabled else np.empty(0, np.int64)
@@ -242,7 +242,7 @@ def iter_verdict_batches(
 
 
 def _spread(values: Float32s, copy: Bools) -> pa.Array:
-    """Return a float column with the given values in the rows that are duplicates, and null in all other rows.
+    """Build a float column that has the given values in rows that are duplicates, and null in all other rows.
 
     Args:
         values: float32, the values of the duplicates, in row order.

@@ -52,10 +52,10 @@ class ShingleSets(NamedTuple):
     offsets: Int64s
 
     def load(self, documents: Int64s) -> None:
-        """Prepare to compare the given documents. Nothing is done, because all sets are in memory already."""
+        """Do nothing, because all sets are already in memory. Other implementations read them here."""
 
     def compute_overlaps(self, left: Int64s, right: Int64s) -> Overlaps:
-        """Compute the overlap of the shingle sets of the documents left[k] and right[k] for all k.
+        """Compute the overlap of the sets in rows left[k] and right[k], for all k.
 
         Args:
             left: int64 [n], zero-based rows.
@@ -65,10 +65,10 @@ class ShingleSets(NamedTuple):
 
 
 def parse_threshold(threshold: float) -> Fraction:
-    """Convert a threshold to an exact fraction of its decimal digits.
+    """Convert a threshold to the exact fraction that its decimal digits denote.
 
     Raises:
-        InputError: If it is not greater than 0 and at most 1, or has more than six decimals.
+        InputError: If it is 0 or less, greater than 1, or has more than six decimals.
 
     >>> parse_threshold(0.8)
     Fraction(4, 5)
@@ -135,7 +135,7 @@ def write_sets(
 
 @kernel
 def sort_sets(values: UInt64s, starts: Int64s, ends: Int64s, out: UInt64s) -> None:
-    """Sort each of the sets values[starts[i]:ends[i]], and write them to `out`, one after another.
+    """Sort each set values[starts[i]:ends[i]], and write the sorted sets to `out`, one after another.
 
     Args:
         values: uint64, the shingles.
@@ -186,7 +186,7 @@ def sort_hashes(hashes: UInt64s, number: int, counts: UInt64s, out: UInt64s) -> 
 
 
 def count_common_plain(sets: ShingleSets, left: int, right: int) -> tuple[int, int]:
-    """Return the sizes of the intersection and of the union of the sets of rows `left` and `right`.
+    """Count the shingles in the intersection and in the union of the sets of two rows. Return both numbers.
 
     This is for tests.
     """
@@ -200,7 +200,7 @@ def compute_overlaps(
     left: Int64s,
     right: Int64s,
 ) -> Overlaps:
-    """Compute the overlap of the sets left[k] and right[k] for all k.
+    """Compute the overlaps of pairs of sets that are stored in one array: set left[k] with set right[k], for all k.
 
     Args:
         values: uint64, the shingles of all sets, set by set. Each set is sorted and has no duplicates.

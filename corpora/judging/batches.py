@@ -61,7 +61,7 @@ class JudgingStep:
 
 
 def _clean_texts(batch: BatchState, settings: DocumentsSettings, inputs: JudgingInputs) -> None:
-    """Repair and normalize the texts of a batch in place. Lines that could be repaired only in part are counted."""
+    """Repair and normalize the texts of a batch in place. Lines that could only be partly repaired are counted."""
     texts, given_up = clean_and_count(batch.texts, settings.clean)
     if given_up:
         batch.figures["lines repaired in part"] += given_up
@@ -69,7 +69,7 @@ def _clean_texts(batch: BatchState, settings: DocumentsSettings, inputs: Judging
 
 
 def _edit_lines(batch: BatchState, settings: DocumentsSettings, inputs: JudgingInputs) -> None:
-    """Remove lines from the texts of a batch, in place: those that fail a line rule, or that many documents share.
+    """Remove lines that fail a line rule, or that many documents share, from the texts of a batch, in place.
 
     The removed lines are counted by rule in `batch.figures`. Nothing is done if no rule is enabled.
     """
@@ -126,7 +126,7 @@ def _mask_personal_data(batch: BatchState, settings: DocumentsSettings, inputs: 
 def _drop_contaminated(batch: BatchState, settings: DocumentsSettings, inputs: JudgingInputs) -> None:
     """Drop documents of a batch that share a run of words with an evaluation set, and count them in `batch.figures`.
 
-    They are only counted if the setting `contamination.drop` is False.
+    If the setting `contamination.drop` is False, they are counted but not dropped.
     """
     if inputs.evaluation is not None:
         matches, drop = find_evaluation_matches(batch.texts, inputs.evaluation), settings.contamination.drop
@@ -136,7 +136,7 @@ def _drop_contaminated(batch: BatchState, settings: DocumentsSettings, inputs: J
 
 
 def _select_by_score(batch: BatchState, settings: DocumentsSettings, inputs: JudgingInputs) -> None:
-    """Drop documents of a batch whose score by `score_documents` is below the source's minimum score."""
+    """Drop documents of a batch whose score from `score_documents` is below the source's minimum score."""
     least = inputs.statistics.least_score
     if inputs.questions is not None and least is not None:
         values = score_documents(batch.texts, inputs.questions).tolist()
@@ -179,7 +179,7 @@ def run_watched(records: Sequence[Record], work: Callable[[list[Record]], Result
     Processing records one at a time allows the watcher to identify the record that causes the crash.
 
     Returns:
-        The results of all calls of `work`, in order.
+        The results of all calls to `work`, in order.
     """
     return run_batch(records, lambda record: to_quarantine_key(record.locator), lambda some: work([*some]))
 

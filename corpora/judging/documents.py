@@ -91,8 +91,8 @@ def plan_documents(
         files: The raw files.
         settings: Settings of the documents stage.
         with_parts: If False, the stage has its fingerprint but no parts, and no file is opened.
-        quarantine: Locations of records that must not be read, as `quarantine_place` returns them.
-        inputs: Evaluation sets and questions, as `read_inputs` returns them.
+        quarantine: Locations of records that must not be read, from `quarantine_place`.
+        inputs: Evaluation sets and questions, from `read_inputs`.
         statistics: Manifest of the source's `fits` stage; required if `settings.needs_statistics`.
         left_out: The reason for skipping a raw file, by the file's sha256. These files are not read.
 
@@ -134,13 +134,14 @@ def collect_settings(
 ) -> dict[str, Json]:
     """Return the settings and versions that, besides the records, determine a source's documents.
 
-    The returned dictionary is part of the stage's fingerprint. Its key "source" has the settings of the source, "fit"
-    the content of the statistics; the other keys are those of `DocumentsSettings`, and digests of the inputs.
+    The returned dictionary is part of the stage's fingerprint. The key "source" contains the kind, version, name and
+    settings of the source. "fit" is the content of the statistics, and "evaluation_items" and "questions" are digests
+    of the inputs, if there are any. The other keys are those of `DocumentsSettings`.
 
     Args:
         source: The source that parses the files.
         settings: Settings of the documents stage.
-        inputs: Evaluation sets and questions, as `read_inputs` returns them.
+        inputs: Evaluation sets and questions, from `read_inputs`.
         statistics: Manifest of the source's `fits` stage, or None if the settings do not need it.
     """
     described: dict[str, Json] = {"kind": source.kind, "version": source.version, "name": source.name}
@@ -188,7 +189,7 @@ def _plan_part(name: str, job: DocumentsJob, quarantined: Sequence[str]) -> Part
     Args:
         name: Name of the part.
         job: The job of the part, with its slices.
-        quarantined: Locations of all records in quarantine. Those in the slices become a part of the plan.
+        quarantined: Locations of all records in quarantine. Those in the slices are included in the plan.
     """
     here = find_places_in_slices(quarantined, job.slices)
     key: list[Json] = [piece.to_json() for piece in job.slices]
@@ -198,7 +199,7 @@ def _plan_part(name: str, job: DocumentsJob, quarantined: Sequence[str]) -> Part
 
 
 def find_quarantined_places(quarantine: Collection[str], files: Sequence[RawFile]) -> list[str]:
-    """Return the locations of the quarantined records (records that must be skipped) that are in the files, sorted.
+    """Return, sorted, the locations of those quarantined records (records to skip) that are in the given files.
 
     A location is a string of the file's SHA-256, the stream and the offset, separated by spaces.
     """
@@ -207,7 +208,7 @@ def find_quarantined_places(quarantine: Collection[str], files: Sequence[RawFile
 
 
 def find_places_in_slices(places: Sequence[str], slices: Sequence[Slice]) -> tuple[str, ...]:
-    """Return the record locations that are read with one of the slices, in the given order.
+    """Return the locations of those records that are in one of the slices, in the given order.
 
     A location is a string of the file's SHA-256, the stream and the offset, separated by spaces.
     """
@@ -365,7 +366,7 @@ def _check_unchanged(source: Source, file: RawFile) -> None:
     object-store objects are not checked.
 
     Raises:
-        LostFile: If it was changed.
+        LostFile: If the file was changed.
     """
     path = parse_raw_path(file.path)
     if not (now := read_state(path)):
@@ -412,9 +413,9 @@ def count_damaged(manifest: Manifest, settings: DocumentsSettings) -> Counter[st
 
 
 def pool_counts(counts: Sequence[Counter[str]], min_total: int) -> Counter[str]:
-    """Add up the last counter and as many of the counters before it as are needed for a total of `min_total`.
+    """Add up the most recent counters, as many as are needed for a total of at least `min_total`.
 
-    If the total of all counters is smaller, all are added up.
+    The last counter is always included. If the total of all counters is smaller, all are added up.
 
     >>> pool_counts([Counter(damaged=5), Counter(sound=9), Counter(damaged=1)], 10)
     Counter({'sound': 9, 'damaged': 1})

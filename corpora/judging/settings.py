@@ -21,13 +21,16 @@ from corpora.store.settings import check_range, later_field, later_table, limit_
 class DocumentsSettings:
     """Settings for turning records into documents.
 
-    part_bytes:         raw bytes a part reads, from about a megabyte on; decides how rows are cut, not what they are
-    max_document_bytes: a longer document is dropped
-    max_damaged_share:  a larger share of damaged records stops the run; from a half on, raw files that are left out
-                        count as a record each. A run on a schedule goes on without them instead
-    max_rule_share:     a rule, or a step of one's own, that drops a larger share of a source's documents stops the run
-    rule_share_from:    a source of fewer documents is warned of that, and stops the run if a rule drops more than
-                        half of ten or more; fewer new records than that are judged together with earlier ones
+    part_bytes:         raw bytes per part, effective from about a megabyte on; affects how rows are divided into files,
+                        not the rows themselves
+    max_document_bytes: documents with more bytes are dropped
+    max_damaged_share:  the run stops if more than this share of the records is damaged. From 0.5 on, each raw file that
+                        is left out counts as one damaged record. Scheduled runs do not stop: they leave out the damaged
+                        files and records
+    max_rule_share:     the run stops if one rule, or one step of your own, drops a larger share of a source's documents
+    rule_share_from:    a source with fewer documents only causes a warning then, unless a rule drops more than half of
+                        ten or more documents. If fewer records than this are new, they are judged together with earlier
+                        ones
     """
 
     clean: CleanSettings = field(default_factory=CleanSettings)

@@ -37,8 +37,9 @@ CUT = pa.schema(
 class RepeatedLineSettings:
     """Settings for removing lines that many of a source's documents share.
 
-    min_documents, min_share: a line that so many documents of the sample have, and that share of them
-    sample_bytes:             raw bytes that are read for the sample, here and for selection
+    min_documents, min_share: a line is removed if at least `min_documents` documents of the sample contain it, and if
+                              these are at least the share `min_share` of the sample's documents
+    sample_bytes:             number of raw bytes to read for the sample, which is also used for selection
     """
 
     enabled: bool = False
@@ -76,7 +77,7 @@ def read_statistics(place: Place, folder: str, part: Part) -> SourceStatistics:
         part: The part, as listed in the stage's manifest.
 
     Raises:
-        Damaged: If a file is missing, damaged or was changed.
+        Damaged: If a file is missing, damaged or modified.
     """
     schemas = {"lines": LINES, "cut": CUT}
     kinds = {file.table: schemas[file.table] for file in part.files}

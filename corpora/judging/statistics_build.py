@@ -83,9 +83,9 @@ def plan_statistics(
         source: The source that parses the files.
         files: The raw files.
         settings: Settings of the documents stage.
-        inputs: Evaluation sets and questions, as `read_inputs` returns them.
+        inputs: Evaluation sets and questions, from `read_inputs`.
         with_parts: If False, the stage has its fingerprint but no parts, and no file is opened.
-        quarantine: Locations of records that must not be read, as `quarantine_place` returns them.
+        quarantine: Locations of records that must not be read, from `quarantine_place`.
 
     Raises:
         FileFault: If some files cannot be split into slices. It names all of them.
@@ -141,7 +141,7 @@ def build_statistics(writer: PartWriter, plan: PartPlan) -> Ledger:
         plan: The plan of the part; its job is a `StatisticsJob`.
 
     Returns:
-        The number of records in the sample that became documents and that were dropped, as a ledger.
+        A ledger that counts the records in the sample that became documents, and those that were dropped.
 
     Raises:
         FileFault: If raw files cannot be read. It names all of them.
@@ -168,7 +168,7 @@ def build_statistics(writer: PartWriter, plan: PartPlan) -> Ledger:
 
 
 class _BatchMeasures(NamedTuple):
-    """A judged batch of records, with its documents' line hashes and offsets and their score histogram."""
+    """A judged batch of records, with the line hashes, the hash offsets and the score histogram of its documents."""
 
     judged: JudgedBatch
     lines: tuple[UInt64s, Int64s]
@@ -221,7 +221,7 @@ class RepeatedLines:
 
         Args:
             texts: The documents, a large_string column without nulls.
-            hashes, offsets: The line hashes of these documents, as `hash_lines` returns them.
+            hashes, offsets: The line hashes of these documents, from `hash_lines`.
         """
         self._waiting.append((texts, hashes, offsets))
         self._documents += len(texts)
@@ -230,8 +230,7 @@ class RepeatedLines:
             self._merge_waiting()
 
     def build_table(self, settings: RepeatedLineSettings) -> pa.Table:
-        """Build the table of lines that many documents share, with the columns of `LINES`, in ascending order of their
-        hashes.
+        """Build the table (`LINES`) of the lines that many documents share, in ascending order of their hashes.
 
         A line is included if it occurs in at least `min_documents` documents and in a share of at least `min_share` of
         all added documents.
@@ -243,8 +242,9 @@ class RepeatedLines:
         return pa.table(arrange_columns(columns, LINES), schema=LINES)
 
     def _merge_waiting(self) -> None:
-        """Add the buffered documents to the counts, store the texts of lines that have become frequent, and empty the
-        buffer.
+        """Add the buffered documents to the counts, and empty the buffer.
+
+        The texts of lines that have become frequent are stored.
         """
         waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
         together = np.concatenate([self._hashes, *(hashes for _, hashes, _ in waiting)])
@@ -261,8 +261,8 @@ class RepeatedLines:
 
         Args:
             texts: The documents, a large_string column without nulls.
-            hashes, offsets: The line hashes of these documents, as `hash_lines` returns them.
-            wanted: Hashes of the lines to store. Modified.
+            hashes, offsets: The line hashes of these documents, from `hash_lines`.
+            wanted: Hashes of the lines to store. Modified in place.
         """
         here = np.flatnonzero(np.isin(hashes, np.fromiter(wanted, np.uint64, len(wanted))))
         for row in np.unique(np.searchsorted(offsets, here, "right") - 1).tolist():

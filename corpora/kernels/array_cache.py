@@ -25,7 +25,7 @@ def read_or_make_arrays(name: str, source: str, make: Callable[[], Arrays]) -> d
     """Return arrays from the cache, or compute them and write them to the cache. The arrays are read-only.
 
     Args:
-        name: Identifies everything that the arrays depend on, except their source code. Example: versions of libraries.
+        name: Identifies everything that the arrays depend on except their source code, e.g. the versions of libraries.
         source: Path of the source file that computes the arrays. If this file or a file that it imports has changed,
             the arrays are computed again.
         make: Computes the arrays, and returns them by name.

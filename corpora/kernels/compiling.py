@@ -192,7 +192,7 @@ def find_user_cache(environment: Mapping[str, str] = os.environ) -> Path:
 
 @cache
 def find_shipped_folder() -> Path | None:
-    """Return the folder with the compiled code in the installed package; None if no such code fits this process.
+    """Return the folder in the installed package that contains compiled code; None if there is none for this process.
 
     The files in the folder are trusted like the package's source code.
     """

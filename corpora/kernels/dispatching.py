@@ -131,7 +131,7 @@ class _Borrower(_Compiler):
     """A compiler that omits unneeded passes, and omits reference counts in kernels that only borrow arrays."""
 
     def define_pipelines(self) -> Any:
-        """Return a list with numba's pipeline, changed as described.
+        """Return numba's pipeline with fewer passes, as a list with one item.
 
         Unneeded passes are removed, and `_SkipReferenceCounts` is inserted before code generation.
         """
@@ -344,7 +344,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
         return self._folder / f"{self.py_func.__name__}-{digest[:32]}.kernel"
 
     def _read_stored(self, path: Path) -> bytes | None:
-        """Return the content of a file in the cache or else in the installed package; None if it is in neither."""
+        """Read a file from the cache or, if it is not there, from the installed package; None if it is in neither."""
         content = read_sealed(path)
         if content is None and self._shipped is not None:
             content = read_sealed(self._shipped / path.name, any_owner=True)
@@ -411,9 +411,10 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
         return self._build_form(library, stored, native)
 
     def _compile(self, arguments: tuple[Any, ...]) -> Any:
-        """Compile for the given argument types without reference counts if possible, and return numba's compile result.
+        """Compile the function for the given argument types, and return numba's compile result.
 
-        If numba then reports an allocation, compile again with them.
+        Reference counts are omitted if possible. If numba then reports an allocation, the function is compiled again
+        with reference counts.
         """
         try:
             return self._compiler.compile(arguments, None)
@@ -455,7 +456,7 @@ _call_signatures: dict[Any, Any] = {}  # of numba's own functions, operators amo
 
 @contextmanager
 def _patch_numba(target: Any, typing: Any) -> Iterator[None]:
-    """Context manager that changes two things in numba while kernels are compiled, and restores them at the end.
+    """Change two things in numba inside the block, while kernels are compiled, and restore them afterwards.
 
     Library functions that numba compiles for a kernel remain bitcode. The result type of a library function is resolved
     only once for each combination of argument types, because numba tries all variants of `+` for each `+`.
@@ -487,7 +488,7 @@ def _patch_numba(target: Any, typing: Any) -> Iterator[None]:
 
 @contextmanager
 def _hold_file_lock(path: Path) -> Iterator[None]:
-    """Context manager that waits for other processes that are creating the same file.
+    """Wait for other processes that are creating the same file, and hold the file's lock inside the block.
 
     If locking fails, the block runs without the lock, and several processes may create the file.
     """

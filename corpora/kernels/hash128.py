@@ -245,8 +245,9 @@ def _mix_key(data: Bytes, start: Integer, key: Integer) -> np.uint64:
 
 @kernel
 def _finish(low: np.uint64, high: np.uint64, length: Integer) -> Hash:
-    """Combine the two halves of the hash state and the number of hashed bytes into the hash: two words, upper word
-    first.
+    """Compute the final hash from the two halves of the state and the number of hashed bytes.
+
+    The result is two words, upper word first.
     """
     upper = low * _PRIME64_1 + high * _PRIME64_4 + np.uint64(length) * _PRIME64_2
     return _U64_0 - _avalanche(upper), _avalanche(low + high)
@@ -254,7 +255,7 @@ def _finish(low: np.uint64, high: np.uint64, length: Integer) -> Hash:
 
 @kernel
 def _multiply_fold(one: np.uint64, other: np.uint64) -> np.uint64:
-    """Return the exclusive or of the lower and upper halves of the 128-bit product of two words."""
+    """Multiply two words, and return the exclusive or of the product's lower and upper halves."""
     return one * other ^ high_product(one, other)
 
 

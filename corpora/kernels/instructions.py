@@ -15,8 +15,7 @@ _NEIGHBOURS = ir.Constant(ir.VectorType(ir.IntType(32), 8), [1, 0, 3, 2, 5, 4, 7
 
 
 def _compute_pointer(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
-    """Generate code for a pointer to element `index` of an array, cast to a pointer to a 64-bit word, and return the
-    pointer.
+    """Generate code that computes a pointer to an array element, as a pointer to a 64-bit word. Return the pointer.
 
     Args:
         context: numba's target context.

@@ -19,7 +19,8 @@ def read_sealed(path: Path, any_owner: bool = False) -> bytes | None:
 
     Args:
         path: Path of the file.
-        any_owner: If True, the file may belong to another user, who must be trusted like the program itself.
+        any_owner: If True, the file may belong to another user. Use this only for files that are as trusted as the
+            program itself.
 
     Returns:
         The content; None if the file is missing, unreadable, damaged or owned by a user who is not allowed.

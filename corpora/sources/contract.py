@@ -72,7 +72,7 @@ class Slice:
 
     Attributes:
         file: The file to read.
-        start: First byte of the slice, relative to the file as it is on disk.
+        start: First byte of the slice in the file on disk, which may be compressed.
         stop: First byte after the slice. A record belongs to the slice in which it begins, and may end after `stop`.
     """
 
@@ -100,15 +100,15 @@ class Drop(NamedTuple):
 
 
 class Record(NamedTuple):
-    """One record as read by a source: its prose has been extracted, but not cleaned yet.
+    """One record as read by a source. Its prose has been extracted, but not cleaned yet.
 
     Attributes:
         locator: The position of the record in its raw file.
-        text: The prose. A dropped record has the text read so far, which may be "".
+        text: The prose. For a dropped record, the text read so far, which may be "".
         key: Stable name within the source. If None, the record's id is derived from `raw`.
         raw: The record's own bytes, or other bytes that identify the record.
         revision: Among records with the same key, the one with the highest revision is kept.
-        group: Records with the same group all go to the same split. For web pages, the group is the host.
+        group: Records with the same group go to the same split. For web pages, the group is the host.
         meta: Any further metadata, as a JSON object.
         drop: The reason why the record is dropped; None if it is kept.
     """
@@ -187,9 +187,9 @@ class Tally:
 
 
 def to_quarantine_key(locator: Locator) -> str:
-    """Return the string that identifies a record in the quarantine: "SHA256 STREAM OFFSET", from its locator.
+    """Return the string that identifies a record in the quarantine: "SHA256 STREAM OFFSET", taken from its locator.
 
-    It does not depend on the file's path.
+    The string does not depend on the file's path.
     """
     return f"{locator.sha256} {locator.stream} {locator.offset}"
 
@@ -228,13 +228,13 @@ class Source(Protocol):
     def settings(self) -> dict[str, Json]:
         """Return the settings that affect the documents, as JSON by field name.
 
-        The location of the files is not among them.
+        The location of the files is not included.
         """
 
     def files(self) -> list[tuple[str, Path]]:
         """List the raw files as (name, path) pairs, sorted by name.
 
-        Names are relative to the source's root. Another order is allowed if it is always the same.
+        Names are relative to the source's root. A source may use another order if it is always the same.
 
         Raises:
             InputError: If there are no files, or `path` cannot be read.
@@ -258,10 +258,8 @@ class Source(Protocol):
     def raw_record(self, file: Path, locator: Locator) -> bytes:
         """Return the bytes of the record at a locator that `records` yielded.
 
-        They are read from the (decompressed) raw file.
-
         Args:
-            file: Path of the raw file.
+            file: Path of the raw file. It may be compressed.
             locator: The record's locator, as yielded by `records`.
 
         Returns:
@@ -291,7 +289,9 @@ class RecordFormat(Protocol):
     def raw_record(self, file: Path, locator: Locator) -> bytes:
         """Return the bytes of the record at a locator that `records` yielded.
 
-        They are read from the file at path `file`.
+        Args:
+            file: Path of the raw file. It may be compressed.
+            locator: The position of the record, as yielded by `records`.
         """
 
 
@@ -334,11 +334,11 @@ def hash_files(
 
 
 def _hash_or_catch(cache: "StatCache", file: tuple[str, Path]) -> tuple[str, int, str] | OSError:
-    """Hash the file of a (name, path) pair. An OSError is returned, not raised.
+    """Compute the SHA-256 digest of the file in a (name, path) pair. An OSError is returned instead of raised.
 
     Returns:
-        (state as returned by `read_state`, size in bytes, SHA-256 hex digest), or the OSError if the file is
-        unreadable.
+        (size and timestamps as returned by `read_state`, size in bytes, hex digest), or the OSError if the file cannot
+        be read.
     """
     try:
         return read_state(file[1]), *cache.hash_file(file[1])
@@ -347,9 +347,9 @@ def _hash_or_catch(cache: "StatCache", file: tuple[str, Path]) -> tuple[str, int
 
 
 def list_unhashed_files(files: Iterable[tuple[str, Path]]) -> list[RawFile]:
-    """Build a `RawFile` for each (name, path) pair without hashing, for a preview.
+    """Build a `RawFile` for each (name, path) pair without hashing, for a preview. All digests are "".
 
-    The digests are "". Files that are missing or inaccessible are omitted.
+    Files that are missing or inaccessible are omitted.
     """
     raw_files = []
     for name, path in files:
@@ -369,8 +369,8 @@ def find_files(source: str, path: str, accept: Callable[[str], bool], wanted: st
         wanted: A description of what `path` should be, for error messages, such as "a folder of text files".
 
     Returns:
-        Names are relative to the folder, or to the part of a glob before its first wildcard. Bytes in names that are
-        not UTF-8 are escaped. Inaccessible entries, such as links with an unreadable target, are omitted.
+        The pairs. Names are relative to the folder, or to the part of a glob before its first wildcard. Bytes in names
+        that are not UTF-8 are escaped. Inaccessible entries, such as links with an unreadable target, are omitted.
 
     Raises:
         InputError: If no file is found, or `path` cannot be searched.
@@ -435,13 +435,13 @@ def find_accepted(
 
 
 def _find_files(source: str, path: str, accept: Callable[[str], bool], wanted: str) -> list[tuple[str, Path]]:
-    """Find the files that a source's `path` refers to, for `find_files`, which has the same arguments.
+    """Find the files that a source's `path` refers to. The arguments are those of `find_files`, which calls this.
 
     Returns:
         (name, path) pairs, sorted by name. There is at least one.
 
     Raises:
-        InputError: If no file is found, or `path` asks for a recursive search of the whole machine.
+        InputError: If no file is found, or `path` is a glob that would search the whole machine recursively.
         OSError: If `path` cannot be searched.
     """
     location = parse_raw_path(path).expanduser()
@@ -473,8 +473,8 @@ def _find_files(source: str, path: str, accept: Callable[[str], bool], wanted: s
 def _walk_files(root: Path, accept: Callable[[str], bool]) -> Iterator[tuple[str, Path]]:
     """Yield (name, path) of the accepted files below a folder, in no particular order, without following links.
 
-    Links to accepted files are yielded, but linked folders are not entered. Omits folders that cannot be listed, and
-    files whose path is longer than the operating system can open. These are reported as unread.
+    Links to accepted files are yielded, but linked folders are not entered. Folders that cannot be listed, and files
+    whose path is too long for the operating system, are omitted. The report of unread files lists them.
     """
     pending, max_bytes = [(str(root), "")], MAX_PATH_BYTES - len(os.fsencode(root.absolute())) - 1
     while pending:
@@ -533,7 +533,7 @@ def describe_ending(name: str) -> str:
 
 
 def _find_objects(source: str, place: ObjectPath, accept: Callable[[str], bool], wanted: str) -> list[tuple[str, Path]]:
-    """Find the objects that a URL refers to: one object, those below a prefix, or those that match its wildcards.
+    """Find the objects that a URL refers to: one object, all objects below a prefix, or all that match its wildcards.
 
     Args:
         source: Name of the source, for error messages.
@@ -577,8 +577,9 @@ class StatCache:
     its timestamps.
 
     Attributes:
-        entries: Lists by path, which end with the digest. For a file on disk: [size in bytes, modification and change
-            time in nanoseconds, inode, digest]. They are JSON and can be stored and passed to the constructor again.
+        entries: Maps paths to lists that end with the digest. The list for a file on disk is [size in bytes,
+            modification time in nanoseconds, change time in nanoseconds, inode, digest]. The dictionary can be stored
+            as JSON and passed to the constructor again.
     """
 
     def __init__(self, entries: dict[str, list[Json]] | None = None) -> None:
@@ -620,7 +621,7 @@ class StatCache:
         return size, digest
 
     def _hash_member(self, path: MemberPath) -> tuple[int, str]:
-        """Return the unpacked size of a zip member in bytes, and the SHA-256 hex digest of its packed bytes."""
+        """Return (unpacked size in bytes, SHA-256 hex digest of the packed bytes) of a zip member."""
         stamp, entry = path.read_stamp(), self.entries.get(str(path))
         if entry is not None and entry[:-1] == stamp:
             return path.stat().st_size, str(entry[-1])
@@ -631,7 +632,7 @@ class StatCache:
 
 
 def _compute_age_seconds(stat: os.stat_result) -> float:
-    """Return the seconds since a file's content or metadata last changed, whichever is later."""
+    """Return the number of seconds since a file's content or metadata last changed, whichever was later."""
     return time.time() - max(stat.st_mtime, stat.st_ctime)
 
 
@@ -659,10 +660,10 @@ def build_locator(file: RawFile, offset: int, length: int, is_recoded: bool = Fa
 
     Args:
         file: The file that contains the record.
-        offset: First byte of the record. For a compressed file (judged by its name), offsets are relative to the
+        offset: First byte of the record. If the file is compressed, judged by its name, this is an offset in the
             decompressed content.
         length: Number of bytes of the record.
-        is_recoded: True if offsets are relative to the file's content after conversion to UTF-8.
+        is_recoded: True if `offset` is an offset in the file's content after conversion to UTF-8.
     """
     stream = 0 if is_recoded or is_packed(file.name) else -1
     return Locator(file=file.name, sha256=file.sha256, stream=stream, offset=offset, length=length)
@@ -671,7 +672,7 @@ def build_locator(file: RawFile, offset: int, length: int, is_recoded: bool = Fa
 def drop_too_large(locator: Locator, max_bytes: int) -> Record:
     """Build a dropped record with the reason "too large", for a part of the file that is longer than `max_bytes`.
 
-    Its text is "", and its id is derived from its locator.
+    The record's text is "", and its id is derived from its locator.
     """
     return Record(
         locator=locator, text="", raw=str(locator).encode(), drop=Drop("too large", f"over {max_bytes} bytes")
@@ -679,7 +680,7 @@ def drop_too_large(locator: Locator, max_bytes: int) -> Record:
 
 
 def drop_damaged(locator: Locator, raw: bytes, reason: ValueError | str) -> Record:
-    """Build a dropped record with the reason "damaged", for unusable bytes. It counts as damaged.
+    """Build a dropped record for unusable bytes. Its reason is "damaged", and it counts as damaged.
 
     Args:
         locator: The position of the bytes in the raw file.
@@ -690,7 +691,7 @@ def drop_damaged(locator: Locator, raw: bytes, reason: ValueError | str) -> Reco
 
 
 def group_slices(slices: Sequence[Slice], part_bytes: int) -> list[tuple[Slice, ...]]:
-    """Group slices, in their order, into parts of at least `part_bytes` bytes of raw files; the last may be smaller.
+    """Group slices, in their order, into parts of at least `part_bytes` bytes each. The last part may be smaller.
 
     Adjacent slices of one file are merged. The groups depend only on the slices, not on the number of workers.
 
@@ -717,7 +718,7 @@ MAX_REVISION = (1 << 63) - 1
 
 
 def check_fields(source: str, fields: Mapping[str, Any], allowed: tuple[str, ...] = FIELDS) -> None:
-    """Check a source's `fields` table: its keys must be allowed, and no name in it may be empty.
+    """Check a source's `fields` table. All keys must be allowed, and no name may be empty.
 
     Values other than strings, lists and tuples are not checked here.
 

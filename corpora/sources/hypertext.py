@@ -21,7 +21,7 @@ _DELETED = re.compile(r"<(?i:del)(?=[\s/>])[^<>]*+(?<!/)>(?:(?!</?(?i:del)[\s/>]
 
 
 def without_readings(html: str) -> str:
-    """Return the markup without ruby readings and without deleted text (`<del>`).
+    """Remove ruby readings (annotations above words) and deleted text (`<del>`) from HTML.
 
     >>> without_readings("<ruby>東京<rp>(</rp><rt>とうきょう</rt><rp>)</rp></ruby>へ")
     '<ruby>東京</ruby>へ'
@@ -32,7 +32,7 @@ def without_readings(html: str) -> str:
 
 
 def unescape_html(text: str) -> str:
-    """Return the text with HTML character references resolved, as `html.unescape` does.
+    """Resolve the HTML character references in a text, as `html.unescape` does.
 
     If a numeric reference has more digits than Python can convert, the text is returned unchanged.
     """

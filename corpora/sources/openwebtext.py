@@ -73,8 +73,8 @@ TEXT_COLUMN = "text"
 class OpenWebTextSource:
     """The `[[source]]` table of kind "openwebtext".
 
-    path:             a file, a folder or a glob: `.tar.xz`, `.xz` (a tar in it), `.tar`, `.parquet` with a
-                      column `text`, `.jsonl` with a field `text`; other endings in a folder are passed over
+    path:             a file, a folder or a glob: `.tar.xz`, `.xz` (contains a tar), `.tar`, `.parquet` with a
+                      column `text`, `.jsonl` with a field `text`; other files in a folder are not read
     max_record_bytes: a longer page is dropped
 
     A page's key is the MD5 digest in its file's name. If there is no such name, as in Parquet and JSON lines, the
@@ -95,7 +95,7 @@ class OpenWebTextSource:
     def settings(self) -> dict[str, Json]:
         """Return the settings that affect the documents, as JSON by field name.
 
-        The only one is `max_record_bytes`.
+        The only such setting is `max_record_bytes`.
         """
         return select_settings(self)
 
@@ -200,7 +200,7 @@ class OpenWebTextSource:
         return Record(locator=locator, text=text, key=key, raw=data, title=name, drop=drop_empty)
 
     def _build_line_format(self) -> JsonLines:
-        """Build the format that reads JSON lines with this source's size limit."""
+        """Build the record format that reads JSON lines with this source's size limit."""
         return JsonLines(max_record_bytes=self.max_record_bytes)
 
     def _read_members(self, piece: Slice, tally: Tally) -> Iterator[Record]:
@@ -281,7 +281,7 @@ class OpenWebTextSource:
                     offset += length
 
     def _parse_row(self, data: bytes | None, locator: Locator, tally: Tally) -> Record:
-        """Build the record of a Parquet row from its text as bytes. A missing (None) or too long text is dropped."""
+        """Build the record of a Parquet row from the bytes of its text. It is dropped if they are None or too long."""
         if data is not None and len(data) <= self.max_record_bytes:
             return self.parse_page(data, locator, tally)
         if data is None:
@@ -308,7 +308,7 @@ def decode_page(data: bytes) -> str:
 
 
 def _count_members(pieces: Iterator[bytes], tally: Tally) -> Iterator[bytes]:
-    """Yield a tar's bytes unchanged, and count its members in the tally as the bytes pass."""
+    """Yield the bytes of a tar archive unchanged, and count its members in the tally along the way."""
     count = MemberCount()
     for piece in pieces:
         tally.records += count.feed(piece)
@@ -316,7 +316,7 @@ def _count_members(pieces: Iterator[bytes], tally: Tally) -> Iterator[bytes]:
 
 
 def _is_subset(member: TarMember) -> bool:
-    """Return True if a member of a tar is a subset: an archive (.xz or .tar) with pages of its own."""
+    """Return True if a member of a tar is a subset, i.e. an archive (.xz or .tar) that contains pages."""
     return member.kind == "file" and member.name.lower().endswith(ARCHIVE_ENDINGS)
 
 
@@ -326,7 +326,7 @@ def _is_xz(name: str) -> bool:
 
 
 def _to_input_error(fault: DamagedBytes | OSError, path: Path) -> InputError:
-    """Build the InputError for the file at a path, which is damaged or cannot be read."""
+    """Build the InputError for a file that is damaged or cannot be read. Its message names the path."""
     if isinstance(fault, OSError):
         return InputError(f"Cannot read {path}: {fault.strerror or fault}. Check the path and its permissions.")
     return InputError(f"{fault}, so its pages cannot all be read. {fault.remedy}")
@@ -357,11 +357,11 @@ def _read_raw_member(path: Path, locator: Locator) -> bytes:
     """Read the bytes of a member of a tar, or of a tar inside it, at a locator (see `OpenWebTextSource.raw_record`).
 
     Returns:
-        The bytes; fewer than `locator.length` if the archive ends before.
+        The bytes. There are fewer than `locator.length` if the archive ends early.
 
     Raises:
         DamagedBytes: If the archive is damaged.
-        OSError: If it cannot be read.
+        OSError: If the archive cannot be read.
     """
     packed = _is_xz(path.name)
     is_nested = locator.stream > 0

@@ -97,7 +97,7 @@ class _GroupCounter:
     names: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
 
     def add(self, kind: str, name: str) -> None:
-        """Count a file, and store its name if it is among the first of its kind."""
+        """Count a file of a kind, and store its name if fewer than 20 names of this kind are stored yet."""
         self.numbers[kind] += 1
         if len(self.names[kind]) < MAX_NAMES_PER_KIND:
             self.names[kind].append(to_printable(name))
@@ -123,7 +123,7 @@ def count_files(
         files: The source's raw files.
         read_by_others: Absolute paths of files that other sources of the recipe read.
         is_excluded: Returns True for a folder to skip because it is a store, not input.
-        kinds: Absolute path -> kind, for unread files whose kind cannot be told from their name.
+        kinds: Maps absolute paths to kinds, for unread files whose name does not show their kind.
         unopened: (name, absolute path, kind) of files that could not be opened.
     """
     empty, passed_over = _GroupCounter(), _GroupCounter()
@@ -164,8 +164,8 @@ def _iter_entries_and_members(source: Source, is_excluded: FolderPredicate) -> I
 def _iter_entries(source: Source, is_excluded: FolderPredicate) -> Iterator[tuple[str, str, str]]:
     """Yield (name, absolute path, kind) of all files below a source's `path`, and of folders that are not entered.
 
-    The kind is "" if it must still be determined from the file itself. Yields nothing if the source has no `path`, or
-    if it is a single file and the source cannot list what is inside files (with `iter_inside`).
+    The kind is "" if it must still be determined from the file itself. Nothing is yielded if the source has no `path`,
+    or if `path` is a single file and the source cannot list what is inside files (with `iter_inside`).
     """
     path = getattr(source, "path", None)
     if not isinstance(path, str):
@@ -196,14 +196,14 @@ def _iter_entries(source: Source, is_excluded: FolderPredicate) -> Iterator[tupl
 
 
 def _walk(root: Path, is_excluded: FolderPredicate, max_levels: int | None = None) -> Iterator[tuple[str, str, str]]:
-    """Yield (name, path, kind) of everything below a folder, except for the folders that are entered.
+    """Yield (name, path, kind) of all files below a folder, and of folders that are linked or unreadable.
 
     The name is relative to the folder. The kind is `LINKED_FOLDER`, `UNREADABLE_FOLDER`, or "" for a file.
 
     Args:
         root: The folder, as an absolute path.
         is_excluded: Returns True for folders to skip.
-        max_levels: Maximum number of levels of folders below `root` that are entered; None for no limit.
+        max_levels: Maximum number of levels of folders to enter below `root`; None for no limit.
     """
     root_length, pending, unreadable = len(f"{str(root).rstrip('/')}/"), [str(root)], list[str]()
     while pending:
@@ -236,7 +236,7 @@ def _is_folder(entry: "os.DirEntry[str]") -> bool:
 def classify_error(error: OSError) -> str:
     """Return the kind of a file that cannot be opened, according to the error that opening it raised.
 
-    It is one of `UNOPENED_KINDS`, such as "file without permission".
+    The kind is one of `UNOPENED_KINDS`, such as "file without permission".
     """
     if isinstance(error, PermissionError):
         return NO_PERMISSION

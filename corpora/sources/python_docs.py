@@ -65,8 +65,8 @@ class Unit(NamedTuple):
 class PythonDocsSource:
     """The `[[source]]` table of kind "python-docs".
 
-    packages:         names of installed distributions
-    standard_library: with the standard library
+    packages:         names of installed distributions to read
+    standard_library: also read the standard library
     """
 
     kind: ClassVar[str] = "python-docs"
@@ -81,8 +81,8 @@ class PythonDocsSource:
     def settings(self) -> dict[str, Json]:
         """Return the settings that affect the documents, as JSON by field name.
 
-        They are {"min_characters": 200, "python": "3.12"}. Python's version counts because its own parser reads the
-        modules. The packages are not among them.
+        An example is {"min_characters": 200, "python": "3.12"}. Python's version is included because its own parser
+        reads the modules. The packages are not included.
         """
         python = f"{sys.version_info.major}.{sys.version_info.minor}"
         return {"min_characters": MIN_CHARACTERS, "python": python}
@@ -119,8 +119,8 @@ class PythonDocsSource:
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         """Yield the records of a slice in file order, and count them in `tally`.
 
-        They are those of a module and its large classes, of the help topics, or of a package's description. A file that
-        cannot be parsed yields one dropped record with the reason "syntax".
+        There is one record for a module and one for each of its large classes, one for each help topic, and one for a
+        package's description. A file that cannot be parsed yields one dropped record with the reason "syntax".
 
         Args:
             piece: The slice, which is the whole file.
@@ -151,7 +151,7 @@ class PythonDocsSource:
     def raw_record(self, file: Path, locator: Locator) -> bytes:
         """Return the bytes of the record at a locator that `records` yielded.
 
-        The record has the lines of a class or help topic, or the whole file.
+        These are the lines of a class or help topic, or the whole file.
         """
         with file.open("rb") as stream:
             stream.seek(locator.offset)
@@ -159,17 +159,14 @@ class PythonDocsSource:
 
 
 def _judge_text(text: str, has_docs: bool) -> Drop | None:
-    """Return a `Drop` for a document without docstrings or with less than 200 characters of prose;
-
-    None if it is kept.
-    """
+    """Return a `Drop` for a document without docstrings, or with less than 200 characters of prose; else None."""
     if not has_docs:
         return Drop("no documentation")
     return Drop("short", f"{len(text)} characters") if len(text) < MIN_CHARACTERS else None
 
 
 def _iter_standard_library() -> Iterator[tuple[str, Path]]:
-    """Yield (name, path) of the standard library's modules and help topics, as in `stdlib/json/__init__.py`."""
+    """Yield (name, path) of the standard library's modules and help topics. A name is `stdlib/json/__init__.py`."""
     root = Path(sysconfig.get_paths()["stdlib"])
     for path in [*_iter_modules(root), root / TOPICS]:
         inner = path.relative_to(root).as_posix()
@@ -202,7 +199,7 @@ def _iter_distribution_files(distribution: importlib.metadata.Distribution) -> I
 
 
 def _is_importable_module(inner: str) -> bool:
-    """Return True if a path relative to the folder of packages is that of an importable module and not of a test."""
+    """Return True if a path, relative to the folder of packages, is that of an importable module but not of a test."""
     *folders, name = inner.split("/")
     if SKIPPED_FOLDERS & set(folders) or SKIPPED_FILES.fullmatch(name):
         return False
@@ -231,10 +228,10 @@ def parse_module(data: bytes) -> list[Unit]:
 
 
 def _parse_python(data: bytes) -> ast.Module:
-    """Parse Python source code to a syntax tree, without warnings.
+    """Parse Python source code into a syntax tree, suppressing warnings.
 
     Raises:
-        SyntaxError, ValueError: If it cannot be parsed.
+        SyntaxError, ValueError: If the code cannot be parsed.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # escapes that are not ours to fix
@@ -258,7 +255,7 @@ def _iter_definitions(body: Iterable[ast.stmt]) -> Iterator[Definition]:
 def _collect_docs(node: Definition) -> list[str]:
     """Return the docstring of a definition and, for a class, those of its public members, in order.
 
-    [] if there are none.
+    Return [] if there are none.
     """
     docs = _get_own_doc(node)
     if isinstance(node, ast.ClassDef):
@@ -274,9 +271,9 @@ def _get_own_doc(node: ast.Module | Definition) -> list[str]:
 
 
 def parse_description(data: bytes) -> list[Unit]:
-    """Return a list of one unit with the description in a METADATA file.
+    """Return a list of one unit that contains the description in a METADATA file.
 
-    If there is none, the unit's `docs` are empty.
+    If there is no description, the unit's `docs` are empty.
     """
     message = HeaderParser().parsestr(data.decode(errors="replace"))
     description = str(message["Description"] or message.get_payload())
@@ -297,7 +294,7 @@ def parse_topics(data: bytes) -> list[Unit]:
 
 
 def _parse_topic(key: ast.expr, value: ast.expr) -> Unit:
-    """Return the unit of a help topic from the expressions of its name and its text.
+    """Build the unit of a help topic from two expressions: `key`, its name, and `value`, its text.
 
     Raises:
         ValueError: If they are not literals.
@@ -368,7 +365,7 @@ def _find_origin(file: RawFile) -> tuple[str, str | None]:
 
 @lru_cache(maxsize=4_096)
 def _read_license(metadata: str) -> str | None:
-    """Return the license named in the METADATA file at a path; None if there is no file or it names none. Cached."""
+    """Return the license stated in the METADATA file at a path; None if there is no file or no license. Cached."""
     path = Path(metadata)
     if not path.is_file():
         return None
@@ -376,9 +373,9 @@ def _read_license(metadata: str) -> str | None:
 
 
 def find_license(metadata: Message) -> str | None:
-    """Return the license named in a distribution's metadata: an expression, a classifier, or the text's first line.
+    """Return the license stated in a distribution's metadata; None if there is none.
 
-    The line is cut after 80 characters. None if there is no license.
+    It is a license expression, a classifier, or the first 80 characters of the first line of the license's text.
     """
     if metadata["License-Expression"]:
         return str(metadata["License-Expression"])

@@ -59,10 +59,7 @@ class _Paragraphs:
     skips_section: bool = False
 
     def add_line(self, line: str) -> None:
-        """Add the next line of the docstring to the current paragraph, or end the paragraph.
-
-        A blank line ends it, too.
-        """
+        """Process the next line of the docstring. Prose is added to the current paragraph; other lines end it."""
         text = line.strip()
         if self.fence:
             self.fence = "" if text.startswith(self.fence) else self.fence
@@ -101,7 +98,7 @@ class _Paragraphs:
             indent: Number of spaces before it.
 
         Returns:
-            True if it was markup, and False if it is text, which the caller must add.
+            True if the line was markup. If it is False, the line is text, and the caller must add it.
         """
         if text.startswith(">>>"):
             self._end_paragraph()
@@ -126,9 +123,9 @@ class _Paragraphs:
         return True
 
     def _strip_item_prefix(self, text: str) -> str | None:
-        """Return the text after the mark of a list item, or the name of a field or parameter; None for any other line.
+        """Return the text after the mark of a list item, or after the name of a field or parameter.
 
-        "" if the line has nothing else, or describes only a type.
+        Return "" if there is no such text, or if it describes only a type; None for any other line.
         """
         if match := FIELD.match(text):
             return "" if match[1] in ("type", "rtype") else match[3] or ""
@@ -155,7 +152,7 @@ class _Paragraphs:
 
 
 def _strip_inline_markup(text: str) -> str:
-    """Return a paragraph without the inline markup of reStructuredText and Markdown. The marked words are kept."""
+    """Remove the inline markup of reStructuredText and Markdown from a paragraph. The marked words are kept."""
     if "[" in text:
         text = LINK.sub(_replace_link, text)
     if "`" in text:
@@ -184,7 +181,7 @@ def _strip_target(content: str) -> str:
 
 
 def _shorten_role(tilde: str, target: str) -> str:
-    """Return the displayed text of a role's target. If `tilde` is "~", it is the last name of "a.b.c", as in Sphinx."""
+    """Return the text that Sphinx displays for a role's target. If `tilde` is "~", it is only "c" for "a.b.c"."""
     return target.strip().rpartition(".")[2] if tilde == "~" else target.strip()
 
 

@@ -84,9 +84,9 @@ def load_source_class(kind: str) -> Any:
 
 
 def get_step_defaults(source: Source) -> Defaults:
-    """Return a source's default settings for processing steps, as tables by step; {} if it has none.
+    """Return a source's default settings for processing steps, as a table per step; {} if it has none.
 
-    A recipe can override them.
+    A recipe can override these settings.
 
     >>> get_step_defaults(make_source({"kind": "bookcorpus", "path": "books"}))
     {'rules': {'gopher': {'max_words': 10000000}}}
@@ -110,7 +110,7 @@ def has_setting(kind: str, key: str) -> bool:
 def find_distribution(kind: str) -> dict[str, str] | None:
     """Return the package that adds a kind of source, as {"distribution": name, "version": version}.
 
-    None for built-in kinds.
+    Return None for built-in kinds.
     """
     name, _, version = _KINDS.find_package(kind).rpartition(" ")
     return {"distribution": name, "version": version} if name else None

@@ -21,12 +21,12 @@ REMARK_SCHEMA = pa.schema([("name", pa.string()), ("number", pa.int64()), ("exam
 
 
 class Remark(NamedTuple):
-    """A wiki template that is missing from all template tables, with its number of uses.
+    """A wiki template that is missing from all template tables, and how often it is used.
 
     Attributes:
         name: The template's name in lower case.
         number: Number of uses.
-        example: Its first use, and the text that replaced it.
+        example: The first use of the template, and the text that replaced it.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Remarks:
         self._remarks: dict[str, Remark] = {}
 
     def add(self, name: str, example: str, number: int = 1) -> None:
-        """Add `number` to the count of a remark.
+        """Add `number` uses to the count of a template.
 
         Args:
             name: Name of the template.
@@ -70,7 +70,7 @@ def read_remarks(place: Place, manifests: Iterable[Manifest]) -> list[Remark]:
         manifests: The artifacts' manifests.
 
     Returns:
-        The `MAX_REMARKS` most frequent ones, sorted by descending number and then by name.
+        The `MAX_REMARKS` most frequent remarks, sorted by descending number and then by name.
 
     Raises:
         Damaged: If a table is damaged.
@@ -85,7 +85,7 @@ def read_remarks(place: Place, manifests: Iterable[Manifest]) -> list[Remark]:
 
 
 def _sample_parts(manifest: Manifest) -> Iterator[Part]:
-    """Yield the parts of an artifact that have remarks, or `MAX_PARTS_READ` evenly spaced ones if there are more."""
+    """Yield the parts of an artifact that have remarks; if there are many, only `MAX_PARTS_READ` evenly spaced ones."""
     parts = [part for part in manifest.parts if part.count_rows(REMARK_TABLE)]
     step = max(1, len(parts) / MAX_PARTS_READ)
     return (parts[int(number * step)] for number in range(min(len(parts), MAX_PARTS_READ)))

@@ -52,8 +52,8 @@ class StoriesSource:
 
     path:             a file, a folder or a glob: `.txt`, and `.jsonl` with a field `text`; each also `.gz`, `.zst`,
                       `.bz2` or `.xz`
-    form:             of a `.txt`: "line" (each line a story), "blank-line" (a blank line between two stories)
-                      or "file" (each file a story)
+    form:             how a `.txt` contains stories: "line" (each line is a story), "blank-line" (blank lines separate
+                      stories) or "file" (each file is a story)
     max_record_bytes: a longer story is dropped
     """
 
@@ -73,7 +73,7 @@ class StoriesSource:
     def settings(self) -> dict[str, Json]:
         """Return the settings that affect the documents, as JSON by field name.
 
-        They are `form` and `max_record_bytes`.
+        These are `form` and `max_record_bytes`.
         """
         return select_settings(self)
 
@@ -93,9 +93,7 @@ class StoriesSource:
     def slices(self, file: RawFile) -> list[Slice]:
         """Cut a file into slices, byte ranges that are read independently.
 
-        An uncompressed file of several stories or of JSON lines is cut every 1 MB. Others are one slice.
-
-        Other files are one slice.
+        An uncompressed file of several stories or of JSON lines is cut every 1 MB. Other files are one slice.
         """
         if not self._is_line_file(file.name):
             return self._build_format(file.name).slices(file)
@@ -132,7 +130,10 @@ class StoriesSource:
         return read_again(file, locator.offset, locator.length)
 
     def _iter_stories(self, stream: BufferedIOBase, start: int, stop: int | None, tally: Tally) -> Iterator[Line]:
-        """Yield the stories that begin in bytes `start` to `stop`, and count them in the tally by their first lines."""
+        """Yield the stories that begin in bytes `start` to `stop`, and count each in the tally when it begins.
+
+        If `stop` is None, the stream is read to its end.
+        """
         if self.form == "line":
             yield from iter_nonblank_lines(read_lines(stream, start, stop, self.max_record_bytes), tally)
         else:
@@ -140,7 +141,7 @@ class StoriesSource:
             yield from join_lines(iter_story_lines(lines, start, stop, tally), self.max_record_bytes)
 
     def _build_record(self, story: Line, file: RawFile, tally: Tally) -> Record:
-        """Build the record of a story from its bytes. One that is too long, empty or not UTF-8 is dropped.
+        """Build the record of a story. The record is dropped if the story is too long, empty or not UTF-8.
 
         Args:
             story: The story with its position.
@@ -164,14 +165,14 @@ class StoriesSource:
         return self.form != "file" and not name.lower().endswith(LINE_ENDINGS)
 
     def _build_format(self, name: str) -> RecordFormat:
-        """Return the format for a file that does not contain stories as lines: JSON lines, or one text."""
+        """Return the format for a file of the other kinds: JSON lines, or a text that is a single story."""
         if name.lower().endswith(LINE_ENDINGS):
             return JsonLines(max_record_bytes=self.max_record_bytes)
         return TextFile(max_record_bytes=self.max_record_bytes)
 
 
 def is_blank(line: Line) -> bool:
-    """Return True if a line has only white space; False for a line that is too long to be read."""
+    """Return True if a line contains only white space. Return False for a line that is too long to be read."""
     return line.data is not None and not line.data.strip()
 
 
@@ -185,7 +186,7 @@ def read_lines_around(stream: BufferedIOBase, start: int, stop: int | None, max_
         stream: A seekable stream of decompressed bytes.
         start: First byte of the slice.
         stop: First byte after the slice; None for the end of the stream. Lines after it are read, too.
-        max_bytes: A longer line is yielded without its data.
+        max_bytes: Maximum length of a line. A longer line is yielded without its data.
     """
     if start == 0:
         return read_lines(stream, 0, None, max_bytes)
@@ -204,7 +205,7 @@ def find_line_start(stream: BufferedIOBase, position: int, max_bytes: int) -> in
     Args:
         stream: A seekable stream of decompressed bytes.
         position: Offset in the stream.
-        max_bytes: How far back the search goes.
+        max_bytes: Maximum number of bytes to search backwards.
 
     Returns:
         The offset; None if the line begins `max_bytes` or more bytes before that byte.
@@ -258,7 +259,7 @@ def iter_story_lines(lines: Iterator[Line], start: int, stop: int | None, tally:
 def join_lines(lines: Iterator[Line | None], max_bytes: int) -> Iterator[Line]:
     """Join the lines of each story (ended by None) with line feeds, and yield each story as one `Line`.
 
-    A story is yielded with None as data if it is longer than `max_bytes`, or if one of its lines was too long.
+    The data of a story is None if the story is longer than `max_bytes`, or if one of its lines was too long.
     """
     kept: list[bytes] | None = []
     offset = length = 0

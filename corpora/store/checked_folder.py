@@ -1,4 +1,4 @@
-"""Folders that record what they hold: written to their end, and compared with that record when they are read.
+"""Folders that contain a record of their files, with which the files are compared when they are read.
 
     folder/   its files
               complete.json: facts, every file with its size and digest, and last a digest of the document itself
@@ -6,8 +6,8 @@
 Checkpoints, exported models and saved vocabularies are such folders. An artifact of a store has its manifest instead,
 which `check_folder` reads as well.
 
-Promise: a file of the folder that is gone, cut or has a flipped bit is found when it is checked, and so is a damaged
-document. A folder without such a record, from elsewhere, is taken as it is.
+Promise: checking a file detects if it is missing, truncated or has a flipped bit, or if the record is damaged. A folder
+without such a record, e.g. from another program, is accepted unchecked.
 
 Cost: xxh3 reads 10 GB a second on one x86-64 core if the system has the file in memory; else the disk decides.
 """
@@ -155,14 +155,14 @@ def check_folder(folder: Path, names: Collection[str] | None = None, other_recor
     Args:
         folder: The folder.
         names: Relative paths of the files to verify (default: all recorded files). Files without a record are ignored.
-        other_record: Text that follows the path of complete.json in the error message. It names any other record that
-            users must remove if they have changed a file on purpose.
+        other_record: Text to insert after the path of complete.json in the error message. It names any other record
+            that users must remove if they have changed a file on purpose.
 
     Returns:
         True if files were compared with a record, False if there is no record of files in this folder.
 
     Raises:
-        InputError: If a file is missing, damaged or was changed, or if the record itself is damaged.
+        InputError: If a file is missing, damaged or modified, or if the record itself is damaged.
     """
     resolved = folder.resolve()
     for ancestor in (resolved, *resolved.parents)[:MAX_LEVELS]:
@@ -187,7 +187,7 @@ def _check_against_complete(folder: Path, prefix: str, wanted_names: Collection[
         other_record: See `check_folder`.
 
     Raises:
-        InputError: If a file is missing, damaged or was changed, or if complete.json is damaged.
+        InputError: If a file is missing, damaged or modified, or if complete.json is damaged.
     """
     if not _is_ours((folder / COMPLETE_FILE).read_bytes(), b'"xxh3_128": '):
         return False
@@ -217,7 +217,7 @@ def _check_against_manifest(folder: Path, prefix: str, wanted_names: Collection[
         wanted_names: Paths of the files to verify, relative to `folder`; None for all.
 
     Raises:
-        InputError: If a file is missing, damaged or was changed, or if the manifest is damaged.
+        InputError: If a file is missing, damaged or modified, or if the manifest is damaged.
     """
     data = (folder / MANIFEST).read_bytes()
     if not _is_ours(data, b'"build_version": '):
@@ -254,8 +254,9 @@ def _check_stored_file(path: Path, name: str, file: StoredFile) -> None:
 
 
 def _compute_file_content(path: Path, name: str) -> Content:
-    """Memory-map a file, and compute the content that a store records for it: that of one row with the name and the
-    bytes.
+    """Compute the content digest that a store records for a file, which is memory-mapped for this.
+
+    It is the digest of a table with one row, which consists of the file's name and its bytes.
     """
     data = pa.memory_map(str(path)).read_buffer() if path.stat().st_size else pa.py_buffer(b"")
     ends = pa.py_buffer(np.array([0, data.size], np.int64))

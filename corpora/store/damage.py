@@ -1,6 +1,6 @@
-"""Damage: a stored file that is not what was written, and the documents that carry a digest of themselves.
+"""Damage: the error for a stored file that is not what was written, and JSON documents that contain their own digest.
 
-Promise: a sealed document with any byte changed, cut or added is not read. The digest finds accidents, not forgers.
+Promise: a sealed document with any byte changed, removed or added is rejected. The digest finds accidents, not forgers.
 
 Cost: one sha256 of the document, some 1.5 GB a second.
 """
@@ -19,7 +19,7 @@ MAX_SEAL_BYTES = 96  # a seal is shorter
 
 
 class Damaged(InputError):
-    """Raised if a file of a store is missing, damaged or was changed.
+    """Raised if a file of a store is missing, damaged or modified.
 
     Attributes:
         path: Path of the file, relative to the store.
@@ -64,7 +64,7 @@ def unseal(data: bytes, path: str) -> dict[str, Any]:
 
     Args:
         data: All bytes of the document.
-        path: Path of the document, for the message.
+        path: Path of the document, for the error message.
 
     Returns:
         The fields of the JSON object, without the digest.
@@ -86,7 +86,7 @@ def explain_parse_errors(path: str, expected: str) -> Iterator[None]:
     """Convert parse errors inside the block to Damaged. An InputError is propagated unchanged.
 
     Args:
-        path: Path of the document, for the message.
+        path: Path of the document, for the error message.
         expected: What the document should be, for the message, e.g. "a manifest".
     """
     try:

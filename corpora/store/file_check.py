@@ -1,11 +1,11 @@
-"""Checks of whole files: compare a stored file with what its part says, and make the record of a part anew.
+"""Checks of whole files: compare a stored file with its recorded digest, and recompute the record of a part.
 
-Promise: a file is read front to back in pieces of a megabyte, from an object store once. A table is looked into, mapped
-into memory, only once its bytes are known to be those that were written.
+Promise: a file is read front to back in pieces of a megabyte, from an object store once. A table is memory-mapped and
+read only after its bytes have been verified.
 
-Cost: sha256 of every byte, some 1.5 GB a second for each core, and of a table the digests of its pieces, mostly from
-what the system still has in memory; several files are read in parallel. A file of an object store is kept in an unnamed
-temporary file meanwhile.
+Cost: sha256 of every byte, some 1.5 GB a second for each core, plus the digests of a table's pieces, mostly read from
+the system's cache; several files are read in parallel. A file of an object store is kept in an unnamed temporary file
+meanwhile.
 """
 
 import hashlib
@@ -37,7 +37,7 @@ _SORT_COLUMNS = {("tokens", "tokens"): "shuffle"}  # (kind, table): the column t
 
 @contextmanager
 def open_checked_bytes(place: Place, path: str, file: StoredFile) -> Iterator[memoryview]:
-    """Verify the size and SHA-256 of a file, and memory-map it inside the block. The block gets its bytes.
+    """Verify the size and SHA-256 of a file, and provide its memory-mapped bytes inside the block.
 
     Args:
         place: The store.
@@ -73,7 +73,7 @@ def _open_hashed(place: Place, path: str, opened: ExitStack) -> tuple[IO[bytes],
     Args:
         place: The store.
         path: Path of the file, relative to the store.
-        opened: Closes the returned file when it is closed itself.
+        opened: The exit stack that will close the returned file.
 
     Raises:
         FileNotFoundError: If the file does not exist.
@@ -130,7 +130,7 @@ def find_damage(
         checks: The entry of the part record for an Arrow file. If None, only the file is verified.
 
     Returns:
-        An error that describes the damage, to be raised or reported by the caller; None if there is none.
+        An error that describes the damage, which the caller can raise or report; None if there is no damage.
 
     Raises:
         InputError: If permission is denied, or the object store does not answer.
@@ -168,7 +168,7 @@ def rebuild_part_record(place: Place, kind: str, folder: str, part: Part) -> Par
         part: The part's description from the manifest.
 
     Raises:
-        Damaged: If a file is missing, damaged or was changed.
+        Damaged: If a file is missing, damaged or modified.
         InputError: If permission is denied, or the object store does not answer.
     """
     checks: dict[str, TableChecks] = {}

@@ -2,7 +2,7 @@
 
 Every part of every stage keeps one. An account counts one unit (records, documents, tokens) twice, by independent
 means: the total when the unit came in, and the outcomes when each one went. `Ledger.check` compares the two;
-`check_edge` compares what one stage gave with what the next received.
+`check_edge` compares what one stage produced with what the next one received.
 """
 
 from collections import defaultdict
@@ -58,7 +58,7 @@ class Ledger:
 
     Attributes:
         accounts: One account per unit, with the number of inputs and their outcomes.
-        figures: Further sums by name, e.g. the number of sentences. They do not have to balance.
+        figures: Additional sums by name, e.g. the number of sentences. They do not have to balance.
     """
 
     accounts: tuple[Account, ...] = ()
@@ -97,7 +97,8 @@ class Ledger:
     def to_json(self) -> dict[str, Any]:
         """Convert to the JSON object that is stored in manifests and part records. Its keys are sorted.
 
-        "accounts" maps each unit to its "total" and "outcomes", and "figures" has the further sums.
+        "accounts" maps each unit to its "total" and "outcomes". "figures" maps the name of each additional sum to its
+        value.
         """
         accounts = {
             a.unit: {"total": a.total, "outcomes": dict(sorted(a.outcomes.items()))}
@@ -155,7 +156,7 @@ def check_edge(num_given: int, num_received: int, unit: str, edge: str) -> None:
         num_given: The number produced.
         num_received: The number received.
         unit: What is counted, for the message, e.g. "documents".
-        edge: Names the two stages, for the message.
+        edge: Names the two stages, for the error message.
 
     Raises:
         LedgerError: If the numbers differ.

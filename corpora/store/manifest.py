@@ -1,12 +1,12 @@
 """Manifests: what an artifact is, in one JSON document that carries its own digest.
 
-An artifact is its manifest. `fingerprint` says what was asked (it names the artifact's folder), `content` what came
-out. A manifest holds no time, host, duration or absolute path: the same inputs give the same manifest, byte for byte,
-anywhere. Times belong to the run.
+An artifact is its manifest. `fingerprint` identifies what was requested (and names the artifact's folder), and
+`content` what came out. A manifest holds no time, host, duration or absolute path: the same inputs give the same
+manifest, byte for byte, anywhere. Times belong to the run.
 
-A part is finished when its record exists: what its line in the manifest says, and digests of every piece of its tables,
-by which readers check what they read (`tables.py`). The manifest names the record by its digest, so that a chain of
-digests leads from a manifest to every byte.
+A part is finished when its record exists. The record contains what the part's line in the manifest says, and digests of
+every piece of its tables, with which readers verify what they read (`tables.py`). The manifest names the record by its
+digest, so that a chain of digests leads from a manifest to every byte.
 
 Cost of a record: some 120 bytes and 2 microseconds of reading for each record batch and ten of its columns.
 """
@@ -63,15 +63,15 @@ def to_canonical_json(value: Json) -> str:
 def fingerprint_json(facts: Mapping[str, str]) -> str:
     """Compute the fingerprint of facts whose values are already serialized with `to_canonical_json`.
 
-    The result is that of `compute_fingerprint` for the same facts. Settings that many parts share are serialized only
-    once this way.
+    The result is the same as that of `compute_fingerprint`, but settings that many parts share need to be serialized
+    only once.
     """
     pairs = ",".join(f"{_CANONICAL.encode(name)}:{fact}" for name, fact in sorted(facts.items()))
     return hashlib.sha256(f"{{{pairs}}}".encode()).hexdigest()[:24]
 
 
 def stage_folder(kind: str, name: str) -> str:
-    """Return the folder, relative to the store, of all artifacts (results of a stage) of a kind and name.
+    """Return the folder, relative to the store, that contains all artifacts of a given kind and name.
 
     >>> stage_folder("documents", "pages")
     'documents/pages'
@@ -105,9 +105,9 @@ class StoredFile:
     sha256: str
 
     def to_json(self) -> dict[str, Json]:
-        """Convert to the JSON object that is stored in manifests and part records.
+        """Convert this description to the JSON object that is stored in manifests and part records.
 
-        Its keys are the attributes. `content` is a string, as `str` gives it.
+        Its keys are the attributes. The value of `content` is its `str`.
         """
         fields = {"path": self.path, "table": self.table, "content": str(self.content)}
         return {**fields, "size_bytes": self.size_bytes, "sha256": self.sha256}
@@ -118,7 +118,7 @@ class StoredFile:
 
         Raises:
             KeyError, TypeError: If a field is missing or unknown.
-            ValueError: If `content` has another form.
+            ValueError: If `content` is malformed.
         """
         return StoredFile(**{**data, "content": Content.parse(data["content"])})
 
@@ -150,8 +150,7 @@ class Part:
             affect it.
         files: The files of the part.
         ledger: Counts of the part's inputs and their outcomes.
-        labels: The split, source and generation (update of the raw files) that the part belongs to, as far as they
-            apply.
+        labels: The split, source and generation (update of the raw files) that the part belongs to, if applicable.
         record: The location of the part's record; None if the record has not been written yet.
     """
 
@@ -172,9 +171,9 @@ class Part:
         return sum(file.content.rows for file in self.files if file.table == table)
 
     def to_json(self) -> dict[str, Json]:
-        """Convert to the JSON object that is stored in manifests and part records.
+        """Convert this part to the JSON object that is stored in manifests and part records.
 
-        Its keys are the attributes. `record` is left out if it is None.
+        Its keys are the attributes. `record` is omitted if it is None.
         """
         files = [file.to_json() for file in self.files]
         fields = {"name": self.name, "fingerprint": self.fingerprint, "labels": dict(sorted(self.labels.items()))}
@@ -187,7 +186,7 @@ class Part:
 
         Raises:
             KeyError, TypeError: If a field is missing or unknown.
-            ValueError: If the content of a file has another form.
+            ValueError: If the content of a file is malformed.
         """
         files = tuple(StoredFile.from_json(file) for file in data["files"])
         record = RecordAddress(**data["record"]) if "record" in data else None
@@ -224,7 +223,7 @@ class Parent:
     def to_json(self) -> dict[str, str]:
         """Convert to the JSON object that is stored in manifests, with the attributes as keys.
 
-        An empty `label` is left out.
+        An empty `label` is omitted.
         """
         fields = {"role": self.role, "name": self.name, "fingerprint": self.fingerprint}
         return {**fields, "label": self.label} if self.label else fields
@@ -349,7 +348,7 @@ class Manifest:
 
     @staticmethod
     def from_bytes(data: bytes, path: str) -> "Manifest":
-        """Parse the bytes returned by `to_bytes`.
+        """Parse and verify a manifest from the bytes returned by `to_bytes`.
 
         Args:
             data: All bytes of the manifest.
@@ -416,13 +415,13 @@ def parse_document(data: bytes, path: str) -> dict[str, Json]:
 
 
 def _check_not_format_1(data: bytes, path: str) -> None:
-    """Check that a document without a digest does not have format version 1.
+    """Reject a document of format version 1, which has no digest. Any other document is accepted.
 
     Part records of that format do not contain a version, so they are recognized by their fields.
 
     Args:
         data: All bytes of the document. They need not be valid JSON.
-        path: Path in the store, for the message.
+        path: Path in the store, for the error message.
 
     Raises:
         InputError: If the document has format version 1.
@@ -472,7 +471,7 @@ class PartRecord:
 
     @staticmethod
     def from_bytes(data: bytes, path: str, address: str) -> "PartRecord":
-        """Parse the bytes returned by `to_bytes`.
+        """Parse and verify a part record from the bytes returned by `to_bytes`.
 
         Args:
             data: All bytes of the record.
@@ -524,7 +523,7 @@ def read_part_record(place: Place, stage_folder: str, address: str) -> PartRecor
 
     Raises:
         FileNotFoundError: If there is no such record.
-        Damaged: If the record is damaged or was changed.
+        Damaged: If the record is damaged or modified.
         InputError: If it cannot be read, or was written by an incompatible version of this program.
     """
     path = f"{stage_folder}/{address}"
@@ -532,7 +531,9 @@ def read_part_record(place: Place, stage_folder: str, address: str) -> PartRecor
 
 
 def read_part(place: Place, stage_folder: str, address: str) -> Part:
-    """Read the description of a part from its record. Faster than `read_part_record`, as the digests are not parsed.
+    """Read the description of a part from its record, without the digests of the files' pieces.
+
+    This is faster than `read_part_record`, which also parses the digests.
 
     Args:
         place: The store.
@@ -541,7 +542,7 @@ def read_part(place: Place, stage_folder: str, address: str) -> Part:
 
     Raises:
         FileNotFoundError: If there is no such record.
-        Damaged: If the record is damaged or was changed.
+        Damaged: If the record is damaged or modified.
         InputError: If it cannot be read, or was written by an incompatible version of this program.
     """
     path = f"{stage_folder}/{address}"
@@ -560,7 +561,7 @@ def _parse_part(fields: Mapping[str, Json], data: bytes, address: str) -> Part:
 
 
 def read_checks(place: Place, stage_folder: str, part: Part) -> Mapping[str, TableChecks]:
-    """Read the digests for verifying the Arrow files of a part. The last few thousand results are cached.
+    """Read the digests with which the Arrow files of a part are verified. The last few thousand results are cached.
 
     Args:
         place: The store.

@@ -53,7 +53,7 @@ def read_start_ticks(pid: int) -> int:
 
 
 def is_any_runnable(pids: Iterable[int]) -> bool:
-    """Return True if any of the processes (given by their ids) is running or waiting for a processor."""
+    """Return True if any of the processes with these ids is running or waiting for a processor."""
     return any(_read_stat(pid)[:1] == ["R"] for pid in pids)
 
 

@@ -1,7 +1,8 @@
 """Scratch tables: columns of numbers that are too long for memory, in a file without a name.
 
 Promise: the file is gone with the process, however that ends: nothing is left behind, and nothing has to be cleaned up.
-A disk without the room refuses before the work begins if the number of rows is known (`reserve`), else as it fills.
+If the disk is too small, the error is raised before the work begins if the number of rows is known (`reserve`),
+otherwise when the disk is full.
 
 Cost: the bytes of the rows on disk, written once; reading at the speed of the system's cache. Memory: one block.
 """
@@ -49,7 +50,7 @@ def explain_scratch_errors(folder: str, size_bytes: int = 0) -> Iterator[None]:
 
     Args:
         folder: The folder of the scratch file.
-        size_bytes: Number of bytes that could not be allocated, for the message; 0 if unknown.
+        size_bytes: Number of bytes that could not be allocated, for the error message; 0 if unknown.
     """
     try:
         yield
@@ -187,7 +188,7 @@ class ScratchTable:
             stop: Index of the row after the last one, at most `rows` (default: `rows`).
 
         Returns:
-            Array with `stop - first` values, with the dtype and the further dimensions of the column.
+            Array of `stop - first` rows, with the column's dtype and any additional dimensions.
 
         Raises:
             KeyError: If there is no such column.
@@ -215,7 +216,7 @@ class ScratchTable:
             rows: int64 [n], zero-based row indices in ascending order.
 
         Returns:
-            Array with n values, with the dtype and the further dimensions of the column.
+            Array of n rows, with the column's dtype and any additional dimensions.
 
         Raises:
             KeyError: If there is no such column.

@@ -1,4 +1,4 @@
-"""Settings as facts: which of them determine bytes, and their checks.
+"""Settings: which of them determine an artifact's bytes, and how they are checked.
 
 A stage's settings are a frozen dataclass next to its owner. Every field enters the fingerprint, except one marked with
 `limit_field` (it decides whether a run may continue, not its output) and one marked with `later_field` that still has
@@ -143,7 +143,7 @@ class NumberRange(NamedTuple):
         return number and not isinstance(value, bool) and bool(self.low <= value <= self.high)
 
     def check(self, key: str, value: Any) -> None:
-        """Check that a value is a number of this kind and in the range. `key` is the name of the value in the message.
+        """Check that a value is a number of this kind and in the range. `key` is its name in the error message.
 
         Raises:
             InputError: If it is not. Booleans and NaN are not valid.
@@ -166,7 +166,7 @@ def check_range(key: str, value: float, low: float, high: float = math.inf, reme
     """Check that low <= value <= high.
 
     Args:
-        key: Name of the value, for the message.
+        key: Name of the value, for the error message.
         value: The value to check.
         low: The smallest valid value.
         high: The largest valid value (default: no limit).
@@ -185,7 +185,7 @@ def check_choice(key: str, value: str, choices: Collection[str]) -> None:
     """Check that a value is one of the choices.
 
     Args:
-        key: Name of the value, for the message.
+        key: Name of the value, for the error message.
         value: The value to check.
         choices: The valid values.
 
@@ -250,7 +250,7 @@ def check_keys(keys: Iterable[str], known: Collection[str], owner: str) -> None:
     Args:
         keys: The keys to check.
         known: The valid keys.
-        owner: A description of the table, for the message.
+        owner: A description of the table, for the error message.
 
     Raises:
         InputError: For the first unknown key. The message suggests a similar known key.
@@ -270,7 +270,7 @@ def convert_value(value: Json, kind: Any, name: str) -> Any:
 
     Returns:
         An instance of the type. Lists become tuples, tables become dataclasses or dictionaries, and an integer becomes
-        a float if the setting is one.
+        a float if the setting is a float.
 
     Raises:
         InputError: If the value has the wrong type, is not finite, or is an integer that does not fit in 64 bits.

@@ -10,8 +10,8 @@ grouped into tasks, how many workers there are, where they run and in which orde
     manifest = publish(place, stage)         one step: the manifest's appearance
 
 Only the store says what is done. A finished part has a record of its own, written after its files, so that an
-interrupted build resumes where it stopped. A part that another artifact of the same kind and name holds under the
-same part fingerprint, be it an older one or one that was never finished, is pointed to, not built again.
+interrupted build resumes where it stopped. If another artifact of the same kind and name, older or never finished,
+contains a part with the same fingerprint, that part is referred to and not built again.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -67,8 +67,8 @@ class PartPlan:
         job: Any data that the build function needs to find the input on this machine. Not part of the fingerprint.
         labels: The split, source or generation (update of the raw files) that the part belongs to. They are part of the
             fingerprint.
-        known_fingerprint: The part's fingerprint, if the artifact that the stage continues contains the part, else "".
-            If given, `key`, `job` and `labels` are not used to find the part.
+        known_fingerprint: The part's fingerprint if the artifact that the stage continues already contains the part,
+            otherwise "". If it is given, `key`, `job` and `labels` are not used to find the part.
     """
 
     name: str
@@ -152,12 +152,12 @@ class Stage:
 
     @property
     def stage_folder(self) -> str:
-        """The folder, relative to the store, of all artifacts of this kind and name: `KIND/NAME`."""
+        """The folder, relative to the store, that contains this stage's artifacts for all settings: `KIND/NAME`."""
         return stage_folder(self.kind, self.name)
 
     @property
     def folder(self) -> str:
-        """The folder of this artifact, relative to its store: `KIND/NAME/FINGERPRINT`."""
+        """The folder of the artifact to build, relative to the store: `KIND/NAME/FINGERPRINT`."""
         return f"{self.stage_folder}/{self.fingerprint}"
 
     @property
@@ -228,7 +228,7 @@ def read_manifest(place: Place, folder: str) -> Manifest | None:
         The manifest, or None if no artifact is published there.
 
     Raises:
-        Damaged: If the file is damaged or was changed.
+        Damaged: If the file is damaged or modified.
         InputError: If the file cannot be read, or was written by an incompatible version of this program.
     """
     path = f"{folder}/{MANIFEST}"
@@ -283,7 +283,7 @@ def list_manifests(place: Place, kind: str, name: str) -> list[Manifest]:
         name: Name of the artifacts.
 
     Raises:
-        Damaged: If one of the manifests is damaged or was changed.
+        Damaged: If one of the manifests is damaged or modified.
         InputError: If one cannot be read, or was written by an incompatible version of this program.
     """
     paths = sorted(path for path in place.list_files(stage_folder(kind, name)) if path.endswith(f"/{MANIFEST}"))
@@ -478,12 +478,12 @@ class _FinishedParts:
 
 
 def _find_finished_parts(finished: _FinishedParts, stage: Stage, promised: Iterable[Part]) -> None:
-    """Collect the finished parts that a stage can reuse, in `finished`.
+    """Find the finished parts that a stage can reuse, and add them to `finished`.
 
     Parts in the artifact's own folder take precedence over those of other artifacts.
 
     Args:
-        finished: Filled with the parts that are found.
+        finished: Receives the parts that are found.
         stage: The stage that needs them.
         promised: The parts in the artifact's own manifest, if it is published.
     """
@@ -500,7 +500,7 @@ def _find_finished_parts(finished: _FinishedParts, stage: Stage, promised: Itera
 
 
 def _find_parts_of_others(finished: _FinishedParts, paths: Sequence[str]) -> None:
-    """Collect finished parts of other artifacts, published or not, in `finished`.
+    """Find finished parts of other artifacts, published or not, and add them to `finished`.
 
     `paths` are the paths, in the store, of all files of these artifacts.
     """
@@ -533,7 +533,7 @@ def build_part(
         NotReproducible: If the published manifest has different rows for this part. The new files are deleted.
         LedgerError: If the counts do not balance.
 
-    Exceptions of the build function are propagated unchanged.
+    Exceptions raised by the build function are propagated unchanged.
     """
     out = out or place
     report_part(f"{stage.stage_folder}: part {plan.name}")
@@ -610,7 +610,7 @@ def _read_finished_part(place: Place, stage: Stage, plan: PartPlan, sizes: Mappi
 
 
 def _check_same_rows(place: Place, stage: Stage, rebuilt: Part) -> None:
-    """Check that a rebuilt part has the same rows as the published one. Nothing is checked if none is published.
+    """Check that a rebuilt part has the same rows as the published one. Do nothing if the part is not published.
 
     Args:
         place: The store.
@@ -618,7 +618,7 @@ def _check_same_rows(place: Place, stage: Stage, rebuilt: Part) -> None:
         rebuilt: The new part.
 
     Raises:
-        NotReproducible: If the rows differ. The new files are deleted before.
+        NotReproducible: If the rows differ. The new files are deleted first.
     """
     for part in _read_promised_parts(place, stage.folder):
         if part.name == rebuilt.name and list_contents(part) != list_contents(rebuilt):
@@ -631,7 +631,7 @@ def _check_same_rows(place: Place, stage: Stage, rebuilt: Part) -> None:
 
 
 def _read_promised_parts(place: Place, folder: str) -> tuple[Part, ...]:
-    """Return the parts in the published manifest of the artifact in `folder`; empty if it is missing or damaged."""
+    """Return the parts in the published manifest of the artifact in `folder`; () if it is missing or damaged."""
     try:
         return read_manifest_at(place, read_manifest_address(place, folder)).parts
     except (FileNotFoundError, Damaged):
@@ -698,7 +698,14 @@ def publish_stage(place: Place, stage: Stage, survey: Survey, parts: Iterable[Pa
 def build_stage(place: Place, stage: Stage) -> Manifest:
     """Build all missing parts of a stage in this process, publish the artifact, and return its manifest.
 
-    Raises the exceptions of `survey_stage`, `build_parts` and `publish_stage`.
+    Raises:
+        FileFault: If raw files cannot be read.
+        NotReproducible: If a rebuilt part has different rows than the published one.
+        LedgerError: If the counts of a part do not balance.
+        InputError: If the store cannot be read or written, or contains files of an incompatible version of this
+            program.
+
+    Exceptions raised by the stage's build function are propagated unchanged.
     """
     survey = survey_stage(place, stage)
     return publish_stage(place, stage, survey, build_parts(place, stage, survey.missing))

@@ -1,8 +1,8 @@
-"""Reads tables: the columns and rows that are asked for, checked before they are decoded.
+"""Reads the requested columns and rows of tables, and verifies them before they are decoded.
 
-Promise: of a table only the record batches that hold the rows are touched, and of these only the columns that are
-named: only they are compared with their digests and decompressed. A column that is not what was written raises
-`Damaged`, which names the file; nothing of its batch comes out.
+Promise: only the record batches that contain the requested rows are read, and only their requested columns are compared
+with their digests and decompressed. If a column is not what was written, `Damaged` is raised, which names the file, and
+nothing of the batch is returned.
 
 Cost: checking takes a tenth of what unpacking takes (`benchmarks.tables` of commit 6bbde13), for the bytes are read
 once more at 10 GB a second or more; the ids of documents of 3 KB are read in a fortieth of the time of all columns.
@@ -59,7 +59,7 @@ def read_part_table(
             order, and each row is yielded as a separate batch.
 
     Raises:
-        Damaged: During iteration, if a file that is read is missing, damaged or was changed.
+        Damaged: During iteration, if a file that is read is missing, damaged or modified.
     """
     first = 0
     for table_file in _iter_table_files(place, stage_folder, part, table, columns):
@@ -84,7 +84,7 @@ def read_part_rows(
             ignored, and a repeated index is yielded once.
 
     Raises:
-        Damaged: During iteration, if a file that is read is missing, damaged or was changed.
+        Damaged: During iteration, if a file that is read is missing, damaged or modified.
     """
     first = 0
     for table_file in _iter_table_files(place, stage_folder, part, table, columns):
@@ -139,7 +139,7 @@ def _find_checks(place: Place, stage_folder: str, part: Part, file: StoredFile) 
 
     Args:
         place: The store.
-        stage_folder: Folder of the artifact.
+        stage_folder: The folder of the part's stage in the store, `KIND/NAME`.
         part: The part that the file belongs to.
         file: The Arrow file.
 
@@ -153,7 +153,7 @@ def _find_checks(place: Place, stage_folder: str, part: Part, file: StoredFile) 
 
 
 def _shift_rows(rows: Sequence[int], first: int) -> Sequence[int]:
-    """Subtract `first` from row indices. A `range` gives a `range`, any other sequence a list."""
+    """Subtract `first` from each row index. Returns a `range` for a `range`, and a list for any other sequence."""
     return range(rows.start - first, rows.stop - first) if isinstance(rows, range) else [row - first for row in rows]
 
 
@@ -169,7 +169,7 @@ def read_table(
         columns: Names of the columns to read, in this order (default: all columns).
 
     Raises:
-        Damaged: During iteration, if a file that is read is missing, damaged or was changed.
+        Damaged: During iteration, if a file that is read is missing, damaged or modified.
     """
     for part in manifest.parts:
         yield from read_part_table(place, manifest.stage_folder, part, table, columns)
@@ -225,7 +225,7 @@ def compute_slice_contents(place: Place, manifest: Manifest, table: str, bounds:
         One content for each pair of neighboring bounds: rows `bounds[i]` up to, but not including, `bounds[i + 1]`.
 
     Raises:
-        Damaged: If a file that is read is missing, damaged or was changed.
+        Damaged: If a file that is read is missing, damaged or modified.
     """
     contents = [Content()] * (len(bounds) - 1)
     before = 0
@@ -276,7 +276,7 @@ def read_file(place: Place, stage_folder: str, file: StoredFile) -> bytes:
         file: The file's description from a manifest.
 
     Raises:
-        Damaged: If the file is missing, damaged or was changed.
+        Damaged: If the file is missing, damaged or modified.
         InputError: If it cannot be read.
     """
     return _read_whole_file(place, f"{stage_folder}/{file.path}", file)
@@ -305,7 +305,7 @@ def read_files(place: Place, manifest: Manifest) -> dict[str, bytes]:
         Maps the name of each file, without folder, to its bytes.
 
     Raises:
-        Damaged: If a file is missing, damaged or was changed.
+        Damaged: If a file is missing, damaged or modified.
         InputError: If a file cannot be read.
     """
     files = [file for part in manifest.parts for file in part.files if file.table == "files"]
@@ -338,7 +338,7 @@ class _TableFile:
                 batch per row; None for all rows.
 
         Raises:
-            Damaged: If the file is missing, damaged or was changed.
+            Damaged: If the file is missing, damaged or modified.
         """
         self._check_record()
         slices = self._locate_rows(rows)
@@ -361,7 +361,7 @@ class _TableFile:
                 ignored.
 
         Raises:
-            Damaged: If the file is missing, damaged or was changed.
+            Damaged: If the file is missing, damaged or modified.
         """
         self._check_record()
         bounds = self._compute_bounds()
@@ -452,7 +452,7 @@ class _TableFile:
             raise self.build_damage("the record of its part describes other batches than such a file can have")
 
     def list_column_numbers(self, schema: pa.Schema) -> list[int]:
-        """Return the indices in `schema`, the file's own one, of the columns to read, in ascending order."""
+        """Return the indices of the columns to read, in ascending order. `schema` is the schema stored in the file."""
         return (
             list(range(len(schema)))
             if self.columns is None
@@ -464,9 +464,9 @@ class _TableFile:
         return pa.ipc.IpcReadOptions(included_fields=self.list_column_numbers(schema), use_threads=False)
 
     def check_piece(self, data: Any, digest: str, what: str) -> None:
-        """Check that the digest of some bytes of the file is the recorded one.
+        """Check that some bytes of the file have the recorded digest.
 
-        `what` describes the bytes in the message.
+        `what` describes the bytes in the error message.
 
         Raises:
             Damaged: If it is not.
@@ -478,7 +478,7 @@ class _TableFile:
         """Verify the metadata of record batch `number`. `data` must begin with the metadata.
 
         Raises:
-            Damaged: If they are not the recorded bytes.
+            Damaged: If they differ from the recorded bytes.
         """
         batch = self.checks.batches[number]
         self.check_piece(data[: batch.metadata_bytes], batch.digests[0], f"the metadata of record batch {number}")
@@ -490,10 +490,10 @@ class _TableFile:
             number: Index of the batch.
             schema: The schema of all columns of the file.
             spans: The offset in `body` of each column's first byte, and of the byte after its last one.
-            body: The body of the batch. Bytes of other columns are not looked at.
+            body: The body of the batch. Bytes of other columns are not read.
 
         Raises:
-            Damaged: If a column's bytes are not the recorded ones, or the record describes other columns.
+            Damaged: If the bytes of a column differ from the recorded ones, or the record describes other columns.
         """
         digests = self.checks.batches[number].digests
         if len(digests) != 1 + len(schema):
@@ -526,7 +526,7 @@ class _MappedFile:
         """Verify the metadata and the required columns of record batch `number`.
 
         Raises:
-            Damaged: If they are not the recorded bytes.
+            Damaged: If they differ from the recorded bytes.
         """
         checks = self._table.checks.batches[number]
         message = self._data[checks.offset : checks.end]
@@ -561,7 +561,7 @@ class _FetchedFile:
         """Fetch, verify and decode the required columns of record batch `number`.
 
         Raises:
-            Damaged: If the file is missing, or the fetched bytes are not the recorded ones.
+            Damaged: If the file is missing, or the fetched bytes differ from the recorded ones.
             InputError: If the object store does not answer.
         """
         checks = self._table.checks.batches[number]

@@ -208,7 +208,7 @@ class WorkerPool:
             PoolClosed: If the pool was closed meanwhile.
             InputError: If three workers hang in this call.
 
-        Exceptions of the function are raised here with their original type, and so are those of `on_poll`.
+        Exceptions raised by `function` or `on_poll` are propagated with their original type.
         """
         stalls = 0
         while True:
@@ -226,7 +226,7 @@ class WorkerPool:
                 self.tell(f"{death} Its records are taken one by one.")
 
     def get_progress(self) -> tuple[Activity, ...]:
-        """Return the current activity of each worker. The result changes as long as any worker makes progress."""
+        """Return the current activity of each worker. It keeps changing as long as any worker makes progress."""
         with self._changed:
             workers = list(self._workers)
         return tuple(worker.read_activity() for worker in workers)
@@ -255,10 +255,10 @@ class WorkerPool:
 
         Raises:
             PoolClosed: If the pool was closed meanwhile.
-            WorkerDied: If the worker process ended and the call should not be repeated.
+            WorkerDied: If the worker process ended, and the call should not be repeated.
             _WorkerStalled, _DiedOverBatch: If `run` should repeat the call.
 
-        Exceptions of the function are raised here, too.
+        Exceptions raised by the function are propagated.
         """
         worker = self._take_worker(function.__qualname__)
         with self._changed:
@@ -278,7 +278,7 @@ class WorkerPool:
     def _take_worker(self, purpose: str) -> "_Worker":
         """Return an idle worker, or start a new one. Wait for a worker if the maximum number is reached.
 
-        `purpose` is the name of the function to run, for the message.
+        `purpose` is the name of the function to run, for the error message.
 
         Raises:
             PoolClosed: If the pool is closed while waiting.
@@ -340,7 +340,7 @@ def _build_error(end: _WorkerEnded, activity: Activity, purpose: str, suspect_ba
     Args:
         end: The reason why the worker has ended.
         activity: The last activity that it reported.
-        purpose: Name of the function that it ran, for the message.
+        purpose: Name of the function that it ran, for the error message.
         suspect_batches: Names of the batches that it had to process one record at a time.
     """
     work = f" over {activity}" if str(activity) else ""
@@ -459,7 +459,7 @@ class _Worker:
 
 
 class _Exchange:
-    """Sends a call and receives the result in a separate thread, so that a hanging worker blocks no other call."""
+    """Sends a call and receives its result in a separate thread, so a hanging worker blocks no other calls."""
 
     def __init__(self, pipe: Connection, call: bytes) -> None:
         self.done = threading.Event()

@@ -76,7 +76,7 @@ def classify_at(data: Bytes, at: int, classes: Bytes) -> tuple[int, int]:
 
 
 def pack_word(word: bytes) -> int:
-    """Pack a word into a signed 64-bit integer, its bytes from high to low, as `pack_bytes` does.
+    """Pack a word into a signed 64-bit integer, first byte highest, as `pack_bytes` does.
 
     ASCII capitals are converted to lower case. The result is 0 for an empty word or one of more than eight bytes.
 

@@ -57,8 +57,8 @@ def read_line_signs(narrow: bool = False) -> Signs:
     """Return lookup tables derived from ftfy's own pattern and from Unicode. They are cached in memory and on disk.
 
     ftfy tries another encoding only if its pattern of bad sequences matches. Each alternative of this pattern needs a
-    C1 control character, one of the two special cases above, or a specific pair of non-ASCII neighbors
-    (`find_bad_pairs`).
+    C1 control character, "Ã" or "Â" before a space, "Œ" or "œ" before anything but an ASCII letter, or a specific pair
+    of non-ASCII neighbors (`find_bad_pairs`).
 
     Args:
         narrow: True if ftfy also changes full-width forms.
@@ -112,7 +112,7 @@ def find_bad_pairs(pattern: str) -> list[tuple[frozenset[int], frozenset[int]]]:
 
 
 def _list_characters(element: str) -> frozenset[int]:
-    """Return the non-ASCII code points that an element of a pattern, a character class or a single character, lists."""
+    """Return the non-ASCII code points in an element of a pattern: a character class or a single character."""
     spans = re.findall("([^\0-\x7f])-([^\0-\x7f])", element)
     ranges = chain.from_iterable(range(ord(low), ord(high) + 1) for low, high in spans)
     escaped = (int(code, 16) for code in re.findall(r"\\x([0-9a-f]{2})", element))
@@ -120,7 +120,7 @@ def _list_characters(element: str) -> frozenset[int]:
 
 
 def _find_joining() -> set[int]:
-    """Return the code points that are not NFC by themselves, or may combine or swap with preceding characters."""
+    """Return the code points that are not in NFC by themselves, or may combine or change places with preceding ones."""
     joining = {code for code in range(0xA0, _FLAGS_SIZE) if unicodedata.combining(chr(code))}
     joining |= {*range(0x1161, 0x1176), *range(0x11A8, 0x11C3)}  # Hangul vowels and finals, joined by rule
     for code in chain(range(0xA0, 0xAC00), range(0xF900, _FLAGS_SIZE)):

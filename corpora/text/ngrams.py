@@ -58,8 +58,8 @@ def hash_ngrams(texts: pa.Array, n: int) -> tuple[UInt64s, Int64s]:
     """Hash the n-grams of each row of a large_string column without nulls, as `hash_text_ngrams` does.
 
     Returns:
-        The hashes of all rows (uint64), and the int64 offsets of the rows, one more than rows. The hashes of row `i`
-        begin at offset `i` and end before offset `i + 1`.
+        The hashes of all rows (uint64), and n + 1 offsets for n rows (int64). Row i has the hashes
+        hashes[offsets[i]:offsets[i + 1]].
 
     Raises:
         InputError: If the column has another type or nulls.
@@ -80,7 +80,7 @@ def _hash_rows(data: Bytes, offsets: Int64s, n: int, tables: WordTables, out: UI
         data: UTF-8 bytes of all rows.
         offsets: int64 [rows + 1], the first byte of each row in `data`.
         n: Number of words in an n-gram.
-        tables: Lookup tables, as `read_word_tables` returns them.
+        tables: Lookup tables, from `read_word_tables`.
         out: Filled with the hashes. It needs room for the words of all rows.
         ends: int64 [rows + 1], with a 0 first. Filled with the end of each row's hashes in `out`.
     """
@@ -94,7 +94,7 @@ def _hash_rows(data: Bytes, offsets: Int64s, n: int, tables: WordTables, out: UI
 
 @kernel
 def hash_runs(hashes: UInt64s, num_words: int, n: int) -> int:
-    """Replace word hashes, in place, by the hashes of all runs of `n` words. Return the number of runs.
+    """Replace word hashes, in place, with the hashes of all runs of `n` words. Return the number of runs.
 
     Args:
         hashes: uint64, the hash of each word. Its first entries become the hashes of the runs, in order.

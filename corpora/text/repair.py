@@ -58,7 +58,7 @@ class _ReadingBudget:
 
     @property
     def is_spent(self) -> bool:
-        """True if more characters were taken than the budget had."""
+        """True if more characters were used than the budget allows."""
         return self._left < 0
 
     def take(self, text: str) -> bool:
@@ -147,7 +147,7 @@ def _decode_once(text: str, readings: _ReadingBudget) -> str:
 
 
 def _restore_lost_bytes(data: bytes, encoding: str) -> bytes:
-    """Restore bytes of UTF-8 text that other programs removed or replaced by spaces.
+    """Restore bytes of UTF-8 text that other programs removed or replaced with spaces.
 
     `encoding` is the name of the encoding from which the bytes were obtained. It decides which repairs apply.
     """
@@ -169,7 +169,7 @@ def _decode_utf8(data: bytes) -> str:
 
 
 def _decode_pieces(text: str, readings: _ReadingBudget) -> str:
-    """Decode each part of a text that looks like wrongly decoded UTF-8, as `fixes.decode_inconsistent_utf8` does.
+    """Decode each part of a text that looks like wrongly decoded UTF-8, like ftfy's `decode_inconsistent_utf8`.
 
     `readings` is the budget of characters that may still be decoded.
     """
@@ -187,7 +187,7 @@ def _decode_pieces(text: str, readings: _ReadingBudget) -> str:
 
 @kernel
 def replace_curly_quotes(data: Bytes, offsets: Int64s) -> tuple[Bytes, Int64s]:
-    """Replace curly quotes in a column by straight quotes.
+    """Replace the curly quotes in a column with straight quotes.
 
     Args:
         data: UTF-8 bytes of all rows.

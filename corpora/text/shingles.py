@@ -63,14 +63,15 @@ def hash_text_shingles(text: str, length: int = 5) -> set[int]:
 
 @kernel
 def hash_shingles(words: UInt64s, num_words: int, length: int) -> int:
-    """Replace the word hashes in `words`, in place, by the hashes of all runs of `length` words.
+    """Replace the word hashes in `words`, in place, with the hashes of all runs of `length` words.
 
     Return the number of runs.
 
     If there are fewer words than `length`, they form one run, padded with zero hashes. Without words there is no run.
 
     Args:
-        words: uint64, the hashes of the words, at least [num_words]. Its first entries become the hashes of the runs.
+        words: uint64, at least `num_words` entries: the hashes of the words. Its first entries become the hashes of the
+            runs.
         num_words: Number of words.
         length: Number of words in a run.
     """
@@ -93,7 +94,7 @@ def hash_shingles(words: UInt64s, num_words: int, length: int) -> int:
 
 @kernel
 def keep_distinct(values: UInt64s, num_values: int, table: UInt64s) -> int:
-    """Move the distinct values among the first `num_values` to the front, in order. Return their number.
+    """Move the distinct values among the first `num_values` to the front, in order. Return how many there are.
 
     Args:
         values: Well-mixed hashes, whose low bits select the slot. Changed in place.
@@ -135,7 +136,7 @@ def write_shingles(
         data: UTF-8 bytes.
         start, end: Start and end of the text in `data`.
         length: Number of words in a shingle.
-        tables: Lookup tables, as `read_word_tables` returns them.
+        tables: Lookup tables, from `read_word_tables`.
         out: Filled with the hashes.
         table: Scratch memory, overwritten. `out` and `table` must have at least the sizes that `compute_buffer_sizes`
             returns.
@@ -153,7 +154,7 @@ def compute_max_shingles(offsets: Int64s) -> int:
 def compute_buffer_sizes(offsets: Int64s) -> tuple[int, int]:
     """Compute the sizes of `out` and `table`, in entries, that `write_shingles` needs for the longest row of a column.
 
-    `offsets` has the first byte of each row, and the end of the last one.
+    `offsets` contains the first byte of each row and, as its last entry, the end of the last row.
     """
     room, size = compute_max_words(offsets), 2
     while size < 2 * room:

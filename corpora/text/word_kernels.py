@@ -71,7 +71,7 @@ def hash_words(data: Bytes, start: int, stop: int, tables: WordTables, out: UInt
     Args:
         data: UTF-8 bytes.
         start, stop: Start and end of the text in `data`.
-        tables: Lookup tables, as `read_word_tables` returns them.
+        tables: Lookup tables, from `read_word_tables`.
         out: Filled with the hashes. It needs at least (stop - start + 1) // 2 entries.
     """
     num_words, state, inside, calm, entries = 0, EMPTY_WORD, False, True, tables.entries
@@ -165,10 +165,10 @@ def _hash_characters(
 
     Args:
         data: UTF-8 bytes.
-        start: Byte before which the current word cannot have begun.
+        start: A lower bound for the first byte of the current word.
         at: Byte at which to continue.
         stop: End of the text in `data`.
-        tables: Lookup tables, as `read_word_tables` returns them.
+        tables: Lookup tables, from `read_word_tables`.
         word: The unfinished word: its hash so far, the bytes not yet mixed in, and their number of bits.
         inside: True if there is an unfinished word.
         out: Filled with the hashes, from index `num_words` on.
@@ -302,10 +302,10 @@ def _hash_in_order(data: Bytes, start: Integer, begin: Integer, stop: Integer, t
 
     Args:
         data: UTF-8 bytes.
-        start: Byte before which the word cannot begin.
+        start: A lower bound for the first byte of the word.
         begin: First byte that is known to belong to the word. ASCII letters and digits before it belong to it, too.
         stop: Byte after the word.
-        tables: Lookup tables, as `read_word_tables` returns them.
+        tables: Lookup tables, from `read_word_tables`.
     """
     while begin > start and flag_non_alphanumeric(np.uint64(data[begin - 1])) & _LOWEST_TOP == _0:
         begin -= 1
@@ -382,7 +382,7 @@ def skip_words(data: Bytes, at: int, stop: int, count: int, tables: WordTables) 
         at: Byte at which to start.
         stop: End of the text in `data`.
         count: Number of words to skip.
-        tables: Lookup tables, as `read_word_tables` returns them.
+        tables: Lookup tables, from `read_word_tables`.
     """
     inside, alone, entries = False, False, tables.entries
     while at < stop and count > 0:

@@ -147,7 +147,7 @@ def fold(character: str) -> str:
 
 
 def _fold_case(form: str) -> str:
-    """Case-fold a string, except for the iota subscript, which as a letter could not be ordered among other marks."""
+    """Case-fold a string, except for the iota subscript. (As a letter, it could not be ordered among other marks.)"""
     return "".join(character if character == _IOTA_SUBSCRIPT else character.casefold() for character in form)
 
 
@@ -207,7 +207,7 @@ def _iter_words(text: str) -> Iterator[str]:
 
 
 def hash_word(word: bytes) -> int:
-    """Compute the 64-bit hash of a folded word. Its UTF-8 is mixed in eight bytes (little-endian) at a time."""
+    """Compute the 64-bit hash of a folded word, given in UTF-8, by mixing in eight bytes (little-endian) at a time."""
     state = int(EMPTY_WORD)
     for at in range(0, len(word), 8):
         state = absorb_plain(state, int.from_bytes(word[at : at + 8], "little"))
@@ -234,7 +234,7 @@ def read_word_tables() -> WordTables:
 def make_tables() -> Arrays:
     """Compute the arrays of `WordTables`, by name.
 
-    Instead of `entries`, the result has "assigned": the entries of the code points in `_ASSIGNED`, in order.
+    Instead of `entries`, the result contains "assigned": the entries of the code points in `_ASSIGNED`, in order.
     """
     entries, forms = list[int](), [""]
     for block in (codes[at : at + _BLOCK] for codes in _ASSIGNED for at in range(0, len(codes), _BLOCK)):
@@ -281,7 +281,5 @@ def _find_pair(character: str) -> int:
 
 
 def _pack_shape(form: str) -> int:
-    """Return the entry in `WordTables.shapes` for a folded form: its size and two combining classes, in eight bits
-    each.
-    """
+    """Return the entry in `WordTables.shapes` for a folded form: its size and two combining classes, of 8 bits each."""
     return len(form.encode()) | combining(form[0]) << 8 | combining(form[-1]) << 16 if form else 0

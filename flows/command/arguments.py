@@ -29,7 +29,7 @@ _home = Path()
 
 
 def set_home(home: Path) -> None:
-    """Set the CLOZE_HOME folder (caches and Prefect database) of the command that runs in this process."""
+    """Set the CLOZE_HOME folder (caches and Prefect database) for the command that is running in this process."""
     global _home
     _home = home
 
@@ -83,7 +83,7 @@ DEFAULT_PARAMETER = Parameter(
 
 
 def complete_recipe_name(context: "CompletionContext") -> Iterator[str]:
-    """Yield shell completions for a partly typed recipe: built-in recipes, `.toml` files, and folders.
+    """Yield shell completions for a partially typed recipe argument: built-in recipes, `.toml` files, and folders.
 
     The shell calls the command each time the Tab key is pressed. Hidden files are omitted. Folders end with a slash.
 
@@ -138,7 +138,7 @@ def load_recipe(
     overrides: list[str] | None = None,
     engine: str | None = None,
 ) -> "Recipe":
-    """Load the recipe that a command's arguments name, and prevent pandas from being imported in this process.
+    """Load the recipe that a command's arguments refer to, and block the import of pandas in this process.
 
     The arguments and errors are those of `find_recipe`.
     """
@@ -153,15 +153,15 @@ def find_recipe(
     overrides: list[str] | None = None,
     engine: str | None = None,
 ) -> "Recipe":
-    """Find the recipe that a command's arguments name, and parse it. Writes nothing.
+    """Find and parse the recipe that a command's arguments refer to. Writes nothing.
 
     Args:
-        name: A recipe file, or the name of a built-in recipe; a file with that name takes precedence. None if `source`
-            is given.
-        source: A folder of text, whose recipe is guessed from some of its documents. None if `name` is given.
-        store: A store to use instead of the recipe's store; None for the recipe's store.
-        overrides: Settings as `table.key=value`, with values as in TOML.
-        engine: "local", or `tcp://HOST:PORT` of a Dask scheduler. If None, the recipe's engine is used.
+        name: The path of a recipe file, or the name of a built-in recipe; an existing file takes precedence. None if
+            `source` is given.
+        source: A folder of text. Its recipe is guessed from some of its documents. None if `name` is given.
+        store: The address of a store to use instead of the one in the recipe. None uses the recipe's.
+        overrides: Settings in the form `table.key=value`, with TOML values.
+        engine: "local", or the address `tcp://HOST:PORT` of a Dask scheduler. None uses the recipe's engine.
 
     Raises:
         InputError: If both or neither of `name` and `source` are given, or the recipe or an override is not valid.
@@ -185,11 +185,11 @@ def find_recipe(
 
 
 def _build_folder_recipe(source: Path, overrides: dict[str, str]) -> "Recipe":
-    """Build the recipe of a folder of text, with its store in the current folder.
+    """Build a recipe for a folder of text. Its store is a folder in the current folder.
 
     Args:
         source: The folder.
-        overrides: Settings by key, with values as in TOML. A `vocabulary.path` is relative to the current folder if it
+        overrides: Settings by key, with TOML values. A `vocabulary.path` is taken relative to the current folder if it
             exists there.
 
     Raises:

@@ -53,14 +53,14 @@ def check(
 def check_data(
     files: Sequence[FileSettings], task: str, overrides: Mapping[str, Any], model: str | None, accept: Collection[str]
 ) -> DataReport:
-    """Check the labeled files of a task, and report what was found.
+    """Check the labeled files of a task, and return a report of the findings.
 
     Args:
-        files: The files: the training file first, then the evaluation files.
+        files: The training file, followed by the evaluation files.
         task: The kind of task, such as "classes".
         overrides: Settings of the task or of its fine-tuning, by key.
-        model: A model's folder, its folder in a store, or a release; its tokenizer counts tokens. If None, lengths in
-            tokens are not checked.
+        model: A model's folder, its folder in a store, or a release. Its tokenizer is used to count tokens. If None,
+            lengths in tokens are not checked.
         accept: Names of the findings to accept, or "all".
 
     Raises:
@@ -88,14 +88,14 @@ def check_data_first(
 
     Args:
         table: The settings of the task, as in a recipe's `[[task]]` table.
-        files: The files, the training file first.
+        files: The training file, followed by the evaluation files.
         accept: Names of the findings to accept, or "all".
         unlabelled: Paths of the files that have no labels.
         max_length: The maximum input length in tokens. If None, the task's default.
-        model: The model folder whose tokenizer counts tokens. If None, lengths are not checked.
+        model: The folder of the model whose tokenizer is used to count tokens. If None, lengths are not checked.
 
     Raises:
-        InputError: At the first iteration, if a finding that makes scores meaningless is not accepted.
+        InputError: On the first iteration, if a finding that makes scores meaningless is not accepted.
     """
     report = check_task(table, files, unlabelled=unlabelled, max_length=max_length, model=model).accept(accept)
     report.check()

@@ -56,7 +56,7 @@ MAX_PATH_CHARACTERS = 300  # characters
 
 
 def run_command_line(given: list[str], home: Path) -> int:
-    """Run one command, and return its exit code: the integer that the command returns, otherwise 0.
+    """Run one command, and return its exit code: the integer that the command returns, or 0 if it returns none.
 
     Without arguments, prints a short welcome.
 

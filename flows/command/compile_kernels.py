@@ -48,11 +48,11 @@ LINE_SECONDS = 10.0  # between two progress lines
 def compile_kernels(tell: Tell, workers: int) -> None:
     """Compile the kernels (Numba functions) for all listed calls, and write the character tables for word splitting.
 
-    Takes only seconds if everything is already compiled.
+    This takes only a few seconds if everything is already compiled.
 
     Args:
         tell: Called with a progress line every LINE_SECONDS.
-        workers: The number of processes that compile.
+        workers: The number of worker processes.
     """
     with WorkerPool(workers) as pool:
         _compile_calls(pool, False, tell)
@@ -72,7 +72,7 @@ def compile_in_background() -> None:
 
 
 def read_calls(first: bool = False) -> list[str]:
-    """Read the listed kernel calls, each a line with a compiled function and the types of its arguments.
+    """Read the list of kernel calls. Each line has the name of a compiled function and its argument types.
 
     Args:
         first: True to return only the calls that a run on a folder of text makes.
@@ -82,7 +82,7 @@ def read_calls(first: bool = False) -> list[str]:
 
 
 def _compile_calls(pool: WorkerPool, first: bool, tell: Tell) -> None:
-    """Compile the listed calls on a pool of workers, then write a marker file that says that they are compiled.
+    """Compile the listed calls on a pool of workers, then write a marker file to record that this was done.
 
     Args:
         pool: The pool of workers.
@@ -104,7 +104,7 @@ def _compile_calls(pool: WorkerPool, first: bool, tell: Tell) -> None:
 
 
 def _write_tables() -> None:
-    """Write the tables of character properties that word splitting reads to the cache, by splitting a short text."""
+    """Write the character property tables for word splitting to the cache, by splitting a short text."""
     import pyarrow as pa  # here: the help of the command asks for this module, and is not to wait for these
 
     from corpora.text.words import read_word_tables
@@ -143,7 +143,7 @@ def compute_marker_name(first: bool = False) -> str:
 
 @contextmanager
 def compile_meanwhile(tell: Tell) -> Iterator[None]:
-    """Within the block, compile the kernels that a run on a folder of text needs, using half of the cores.
+    """Compile the kernels that a run on a folder of text needs while the block runs, using half of the cores.
 
     Other kernels are compiled when they are first called. Compiling stops at the end of the block, and the next run
     compiles the rest. Does nothing if all are already compiled.
@@ -171,9 +171,9 @@ def _compile_until_it_ends(pool: WorkerPool) -> None:
 
 
 def compile_for_wheel() -> int:
-    """Compile the kernels for a wheel in a new process with empty caches, and return the process's exit code.
+    """Start a process with empty caches that compiles the kernels for a wheel, and return its exit code.
 
-    They are compiled for the processor BASELINE, not for this machine.
+    The kernels are compiled for the processor BASELINE, not for this machine.
     """
     with tempfile.TemporaryDirectory() as home:
         variables = {**os.environ, "CLOZE_HOME": home, "NUMBA_CPU_NAME": BASELINE, "NUMBA_CPU_FEATURES": ""}
@@ -182,7 +182,7 @@ def compile_for_wheel() -> int:
 
 
 def compile_into_checkout() -> None:
-    """Compile the kernels for the current Python, and copy them to the checkout's folder that goes into the wheel."""
+    """Compile the kernels for the current Python, and copy them to the folder that is packaged into the wheel."""
     compile_kernels(print, count_cores())
     folder = SHIPPED_FOLDER / compute_shipped_name()
     shutil.rmtree(folder, ignore_errors=True)

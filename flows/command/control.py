@@ -29,20 +29,21 @@ COMPARISON = "comparison.json"
 
 
 def locate_control(output: Path) -> Path:
-    """Return the folder next to a fine-tuned model in which its control is kept."""
+    """Return the folder, next to a fine-tuned model, for its control: the same model trained from random weights."""
     return output.with_name(f"{output.name}-control")
 
 
 def compare_with_control(job: FinetuneJob, tell: Tell) -> dict[str, Any]:
-    """Fine-tune the same model from first weights, and compare what a finished job has made with it.
+    """Fine-tune the same model from random weights, and compare its scores with those of a finished job.
 
     Args:
-        job: The job of the fine-tuned model, which must be finished. Its rows to judge by have a file of their own.
-        tell: Callback that prints a line, called with progress messages and, at the end, the answer.
+        job: The finished job of the fine-tuned model. It must have a separate evaluation file.
+        tell: Callback that prints a line. It is called with progress messages and, at the end, the answer.
 
     Returns:
-        What is written to the file COMPARISON: "worth" (the answer, one text), "answer" ("yes", "no" or "not shown"),
-        "scores" (as `SuiteResult.to_json` returns them) and "comparison" (as `SuiteComparison.to_json` does).
+        A dict, which is also written to the file COMPARISON, with the keys "worth" (the answer as a sentence), "answer"
+        ("yes", "no" or "not shown"), "scores" (from `SuiteResult.to_json`) and "comparison" (from
+        `SuiteComparison.to_json`).
 
     Raises:
         InputError: If the model is not valid, or a file cannot be written.

@@ -81,10 +81,10 @@ def dedup(
 
 
 def describe_outcome(outcome: "DedupOutcome", output: str) -> Iterator[str]:
-    """Yield lines that tell the user what `cloze dedup` did.
+    """Yield lines that report what `cloze dedup` read, kept and removed.
 
     Args:
-        outcome: What was read, kept and removed.
+        outcome: The outcome of the command.
         output: The file or folder that was written, as the user gave it.
     """
     rows, files = format_count(outcome.rows, "row"), format_count(outcome.files, "file")
@@ -114,8 +114,8 @@ def build_similar_json(found: "SimilarDocument") -> dict[str, Any]:
     """Build the JSON object of a document that is similar to a text.
 
     Returns:
-        A dict with the keys "id" (hexadecimal), "source", "title", "place" (its location in the raw file), "similarity"
-        (0 to 1), "missing" (share of the text that the document lacks), "is_exact" and "excerpt".
+        A dict with the keys "id" (hexadecimal), "source", "title", "place" (location in the raw file), "similarity" (0
+        to 1), "missing" (share of the text that the document lacks), "is_exact" and "excerpt".
     """
     document = found.document
     return {
@@ -131,11 +131,11 @@ def build_similar_json(found: "SimilarDocument") -> dict[str, Any]:
 
 
 def describe_similar(found: Sequence["SimilarDocument"], threshold: float) -> Iterator[str]:
-    """Yield two lines for each document that is similar to a text, or one line that says that there is none.
+    """Yield two lines for each document that is similar to a text, or one line saying that there are none.
 
     Args:
         found: The similar documents.
-        threshold: The minimum similarity that was searched for, 0 to 1.
+        threshold: The minimum similarity used in the search, from 0 to 1.
     """
     if not found:
         yield f"No document is as similar as {threshold}."
@@ -151,7 +151,7 @@ def _print_similar(paths: list[str], text: str, threshold: float, as_json: bool)
 
     Args:
         paths: The address of the corpus, as the only item.
-        text: The text; STANDARD_INPUT reads it from standard input.
+        text: The text, or STANDARD_INPUT to read it from standard input.
         threshold: The minimum similarity, 0 to 1.
         as_json: True to print JSON.
 

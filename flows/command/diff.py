@@ -75,16 +75,16 @@ class ComparedRun:
 def _find_two_runs(first: str, second: str | None, store: str) -> tuple[ComparedRun, ComparedRun]:
     """Find the two runs to compare, and return them as (earlier run, later run).
 
-    If `second` is given, the first run is taken as the earlier one.
+    If both runs are given, `first` is treated as the earlier one.
 
     Args:
         first: A run's id or folder, or a store (for its newest completed run).
         second: The later run. If None, `first` is the later run, and the earlier one is the previous completed run of
             its recipe.
-        store: The store in which ids are looked up.
+        store: The address of the store in which run ids are looked up.
 
     Raises:
-        InputError: If there is no such run or no previous run, or if the metrics of a run are gone.
+        InputError: If a run or the previous run does not exist, or if the metrics of a run are no longer available.
     """
     place, record = find_run(first, store)
     if second is not None:
@@ -118,7 +118,7 @@ def _read_figures(place: Place, record: RunRecord) -> ComparedRun:
 
 
 def _iter_heading(before: ComparedRun, after: ComparedRun) -> Iterator[str]:
-    """Yield two lines that name the compared runs, with their stores if the stores differ.
+    """Yield one line for each of the two compared runs. The lines name the stores if the stores differ.
 
     Args:
         before: The earlier run.
@@ -137,7 +137,7 @@ def _build_table(compared: RunComparison, shown: Any) -> Table:
 
     Args:
         compared: The comparison of the runs.
-        shown: The changed metrics to show, one per row.
+        shown: The metrics to show, one per row.
     """
     table = build_table("figure", "before", "after", "change")
     first = {change.name for change in compared.headlines}

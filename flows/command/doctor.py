@@ -102,11 +102,11 @@ def check_engine(address: str | None) -> list[Finding]:
 
 
 def find_gpu(environ: Mapping[str, str] | None = None) -> "Hardware | None":
-    """Find the least capable GPU that the driver lists.
+    """Find the least capable of the GPUs that the driver lists.
 
     Args:
-        environ: The environment variables, whose PATH is searched for the driver's tool. If None, those with which this
-            process was started.
+        environ: Environment variables. Their PATH is searched for the driver's tool. If None, those that this process
+            was started with are used.
 
     Returns:
         The GPU; None if there is none, or the driver fails.
@@ -132,7 +132,7 @@ def find_slow_settings(recipe: "Recipe", seen: "Hardware | None") -> list[str]:
 
     Args:
         recipe: The recipe.
-        seen: The GPU. If None, only a recipe with the device "cuda" gets a line: that its training will not start.
+        seen: The GPU. If None, the only possible line says that training on the device "cuda" will not start.
 
     Returns:
         One line per setting; an empty list if the recipe has no model.

@@ -73,15 +73,16 @@ def embed_file(
     Args:
         model: A model's folder, its folder in a store, or a release.
         file: The records with texts, or a file of vectors.
-        settings: What to compute vectors for, and how.
+        settings: Whether to embed texts, words or tokens, and how.
         output: The Parquet file to write. None if `file` contains vectors, or only search results are wanted.
-        tell: Callback that prints a line, called with progress messages.
+        tell: Callback that prints a line. It is called with progress messages.
         search: The query, and what to do with its results. By default, nothing is searched.
         show: Called with each line of the results. If None, `tell` is called instead.
 
     Returns:
-        The fields of the trainer's last event, by name: after a search, "results" and "scores" as in
-        `iter_result_lines`; otherwise "rows" and "width" of the vectors, and the record counts as "ledger".
+        The fields of the trainer's last event, by name. After a search, these include "results" and "scores", as in
+        `iter_result_lines`; otherwise "rows" and "width" (the size of the matrix of vectors) and "ledger" (the record
+        counts).
 
     Raises:
         InputError: If an argument is not valid.
@@ -120,7 +121,7 @@ def embed_file(
 
 
 def _with_absolute_paths(search: SearchSettings) -> SearchSettings:
-    """Return a copy of search settings with absolute paths, for a process that runs in another folder."""
+    """Return a copy of search settings with absolute paths, so that a process in another folder can use them."""
 
     def whole(path: str) -> str:
         return path and str(Path(path).resolve())
@@ -150,11 +151,11 @@ def is_query(query: str) -> bool:
 
 
 def iter_event_lines(event: Event) -> Iterator[str]:
-    """Yield lines that describe a trainer event to people. Yields nothing for events that need no line.
+    """Yield lines that describe a trainer event to the user. Yields nothing for events that are not shown.
 
     Args:
-        event: A dict with the key "event" (its kind) and, for "step", "step" (texts read) and "rows" (vectors written);
-            if it has "rows" and is of another kind, also "ledger" (record counts).
+        event: A dict with the key "event" (its kind). A "step" event has "step" (the number of texts read) and "rows"
+            (the number of vectors written). Any other event with "rows" also has "ledger" (record counts).
     """
     if event["event"] == "step":
         yield f"{format_count(event['step'], 'text')} read, {format_count(event['rows'], 'vector')} written"
@@ -163,13 +164,13 @@ def iter_event_lines(event: Event) -> Iterator[str]:
 
 
 def iter_result_lines(event: Event, search: SearchSettings) -> Iterator[str]:
-    """Yield lines that describe search results to people: counts, scores, then the best texts for each query.
+    """Yield lines that describe search results to the user: counts, scores, then the best texts for each query.
 
     Yields nothing for an event without results. The texts are omitted if the search has relevance judgments.
 
     Args:
-        event: The trainer's event, with the counts "documents", "queries", "unjudged" and "missing", the "scores" by
-            metric, and the "results", a dict for each query.
+        event: The trainer's event: the counts "documents", "queries", "unjudged" and "missing", the "scores" by metric,
+            and the "results", a list with a dict for each query.
         search: The settings of the search.
     """
     if "results" not in event:

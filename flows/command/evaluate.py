@@ -40,7 +40,7 @@ TEXT, JSON, PAGE = "evaluation.txt", "evaluation.json", "evaluation.html"
 @Parameter(name="*")
 @dataclass(frozen=True)
 class EvaluationOptions:
-    """The options of `cloze evaluate`: the model, the suite, and the folders to write."""
+    """The options of `cloze evaluate`: the model, the task suite, and the output folders."""
 
     model: Model
     suite: Annotated[str, Parameter(help="A suite's TOML file, or one that comes with Cloze: glue, superglue.")]
@@ -73,8 +73,8 @@ def check_options(options: EvaluationOptions) -> None:
     """Check the options for contradictions before anything is run.
 
     Raises:
-        InputError: If the license is unknown, if a model would be compared with itself, or if the folder for the card
-            is in use.
+        InputError: If the license is unknown, if a model would be compared with itself, or if the folder for the model
+            card is not empty.
     """
     check_choice("--license", options.license, list_license_choices())
     if options.control and options.compare is not None:
@@ -92,7 +92,7 @@ def evaluate_model(options: EvaluationOptions, tell: Tell) -> tables.SuiteResult
 
     Args:
         options: The options of the command.
-        tell: Callback that prints a line, called with progress messages and each line of the table.
+        tell: Callback that prints a line. It is called with progress messages and with each line of the table.
 
     Returns:
         The scores.
@@ -139,8 +139,8 @@ def write_card(
         options: The options; `card` must not be None.
         result: The scores.
         comparison: The comparison with another model, or None.
-        runs: The fine-tuning runs of the suite. The card reports the settings of the last run in the list for each
-            task.
+        runs: The fine-tuning runs of the suite. For each task, the card reports the settings of the last run in the
+            list.
 
     Raises:
         InputError: If the folder cannot be written.
@@ -186,7 +186,7 @@ def iter_table_lines(
     Args:
         result: The scores.
         comparison: The comparison with another model; None to omit it.
-        width: The width of the terminal in characters. A wider table is printed as one block of lines per row.
+        width: The width of the terminal in characters. If the table is wider, each row is printed as a block of lines.
     """
     rows = [tables.HEAD, *map(tables.format_cells, result.rows)]
     yield from fit_table([*tables.iter_table_lines(result)], 2, len(rows) + 2, rows, width)
@@ -243,13 +243,13 @@ def copy_answers(medians: Iterable[SuiteRun], folder: Path) -> None:
 def run_suite(
     suite: Suite, model: str, output: Path, tell: Tell, accept: Sequence[str], control: bool = False
 ) -> list[SuiteRun]:
-    """Run the unfinished runs of a suite after checking their data, and return all runs of it, one per task and seed.
+    """Check the data of a suite, run its unfinished runs, and return all its runs, one per task and seed.
 
     Args:
         suite: The tasks and seeds.
         model: A model's folder, its folder in a store, or a release.
         output: The folder of the runs.
-        tell: Callback that prints a line, called with progress messages.
+        tell: Callback that prints a line. It is called with progress messages.
         accept: Names of the data findings to accept, or "all".
         control: True to start from random weights instead of the model's.
 
@@ -273,7 +273,7 @@ def check_suite(suite: Suite, names: Collection[str], model: Path, tell: Tell, a
     Args:
         suite: The suite.
         names: The names of the tasks to check. Other tasks are skipped.
-        model: The folder of the model whose tokenizer counts tokens.
+        model: The folder of the model whose tokenizer is used to count tokens.
         tell: Called with a line for each finding.
         accept: Names of the findings to accept, or "all".
 

@@ -127,7 +127,7 @@ def find_training_folders(address: str) -> list[TrainingFolder]:
 
 
 def _list_training_folders(address: str, patterns: Sequence[str]) -> list[TrainingFolder]:
-    """List the folders with a job file that match glob patterns below an address. Returns [] if there are none.
+    """List the folders below an address that match glob patterns and contain a job file. Returns [] if there are none.
 
     For an object store, searches the local cache of its training runs.
 
@@ -146,18 +146,18 @@ def _list_training_folders(address: str, patterns: Sequence[str]) -> list[Traini
 
 
 def _list_job_folders(folder: Path, patterns: Sequence[str]) -> list[Path]:
-    """List the folders with a job file that match glob patterns below a local folder, sorted for each pattern."""
+    """List subfolders of a local folder that match glob patterns and have a job file, sorted within each pattern."""
     jobs = (job for pattern in patterns for job in sorted(folder.glob(f"{pattern}/{JOB}".removeprefix("/"))))
     return [job.parent for job in jobs]
 
 
 def _find_store(work: Path) -> str | None:
-    """Return the local store that contains a training folder, or None if its path is not that of a store.
+    """Return the path of the local store that contains a training folder, or None if it is not in a store.
 
-    The path in a store is STORE/models/NAME/FINGERPRINT/work.
+    In a store, the path of a training folder is STORE/models/NAME/FINGERPRINT/work.
 
     Args:
-        work: The training folder, which has the job file and the checkpoints.
+        work: The training folder, which contains the job file and the checkpoints.
     """
     whole = work.resolve()
     in_store = whole.name == "work" and len(whole.parts) > 4 and whole.parts[-4] == MODELS

@@ -110,13 +110,13 @@ class TaskFiles(NamedTuple):
 def build_task_files(
     reading: FileSettings, train: Path, evaluate: Path | None, folds: int = 0, group: str = ""
 ) -> TaskFiles:
-    """Build the training and evaluation files of a fine-tuning run, both read with the same settings.
+    """Build the settings of the training and evaluation files of a fine-tuning run. Both are read in the same way.
 
     Args:
         reading: How the files are read; its path is ignored.
         train: The file for training.
         evaluate: The file for evaluation. If None, `train` is divided into folds.
-        folds: The number of folds; 0 for HELD_OUT_FOLDS if there is no evaluation file.
+        folds: The number of folds. With 0 and no evaluation file, HELD_OUT_FOLDS is used.
         group: A column; all records with the same value in this column go to the same fold. "" for none.
 
     Raises:
@@ -141,8 +141,8 @@ def find_published_task(
 
     Args:
         name: The name of the data set, such as "glue/sst2".
-        data: The folder in which the data set was unpacked. If None, an InputError says what to give.
-        files: The files given by other options; each must be None, as the data set names its own files.
+        data: The folder in which the data set was unpacked. If None, an InputError explains what is required.
+        files: The files given by other options. Each must be None, because the data set determines its files.
         file: How files are read; only its `max_unusable` may differ from the default.
 
     Returns:
@@ -180,7 +180,7 @@ def find_published_task(
 
 
 class FinetuneRequest(NamedTuple):
-    """A fine-tuning run that a command asks for.
+    """A request for a fine-tuning run, built from a command's arguments.
 
     Attributes:
         kind: The kind of task.
@@ -200,11 +200,11 @@ class FinetuneRequest(NamedTuple):
 
 
 def finetune_model(request: FinetuneRequest, tell: Tell) -> None:
-    """Fine-tune a model on a task, and print its progress. Raises the same errors as `finetune_events`.
+    """Fine-tune a model on a task, and report its progress. Raises the same errors as `finetune_events`.
 
     Args:
         request: The model, the task, the files and the settings.
-        tell: Called with a line for every evaluation, and from time to time for a training step.
+        tell: Called with a line after every evaluation and, from time to time, after a training step.
     """
     listener = EventPrinter(tell)
     for event in finetune_events(request):
@@ -212,7 +212,9 @@ def finetune_model(request: FinetuneRequest, tell: Tell) -> None:
 
 
 def finetune_with_control(request: FinetuneRequest, tell: Tell) -> None:
-    """Fine-tune a model, and compare it with the same model from first weights. Raises the same errors as both.
+    """Fine-tune a model, and compare it with the same model fine-tuned from random weights.
+
+    Raises the errors of `finetune_model` and `compare_with_control`.
 
     Args:
         request: The model, the task, the files and the settings; `files.folds` must be 0.
@@ -220,14 +222,14 @@ def finetune_with_control(request: FinetuneRequest, tell: Tell) -> None:
     """
     finetune_model(request, tell)
     with open_model_folder(request.model) as folder:
-        compare_with_control(build_job(request, folder), tell)
+        compare_with_control(replace(build_job(request), model=str(folder.resolve())), tell)
 
 
 def finetune_folds(request: FinetuneRequest, tell: Tell) -> None:
-    """Fine-tune a model once per fold of the labeled examples, which is used for evaluation.
+    """Fine-tune a model once per fold of the labeled examples, evaluating on that fold.
 
-    Writes the mean and standard deviation of each score over the folds to the file FOLDS in the output folder, and
-    reports them. Finished folds are not repeated. Raises the same errors as `finetune_events`.
+    Reports the mean and standard deviation of each score over the folds, and writes them to the file FOLDS in the
+    output folder. Finished folds are not repeated. Raises the same errors as `finetune_events`.
 
     Args:
         request: The model, the task, the files and the settings; `files.folds` must not be 0.
@@ -252,7 +254,7 @@ def finetune_folds(request: FinetuneRequest, tell: Tell) -> None:
 def finetune_events(request: FinetuneRequest) -> Iterator[Event]:
     """Check the labeled files, then fine-tune a model on them.
 
-    Yield a warning for each finding and the trainer's events.
+    Yields a warning for each finding, then the trainer's events.
 
     Args:
         request: The model, the task, the files and the settings.
@@ -261,8 +263,9 @@ def finetune_events(request: FinetuneRequest) -> Iterator[Event]:
         InputError: During iteration, if the request is not valid, or the data make a score meaningless.
         TrainingFailed: During iteration, if the trainer's process fails.
     """
+    job = build_job(request)
     with open_model_folder(request.model) as folder:
-        job = build_job(request, folder)
+        job = replace(job, model=str(folder.resolve()))
         yield from check_data_first(
             job.task, request.files.files, accept=request.accept, max_length=job.settings.max_length, model=folder
         )
@@ -273,12 +276,11 @@ def finetune_events(request: FinetuneRequest) -> Iterator[Event]:
                 yield event
 
 
-def build_job(request: FinetuneRequest, folder: Path) -> FinetuneJob:
-    """Build the trainer's job for a request.
+def build_job(request: FinetuneRequest) -> FinetuneJob:
+    """Build the trainer's job for a request. Its model is still the address; the trainer needs a local folder.
 
     Args:
-        request: The task, the files and the settings.
-        folder: The local folder of the request's model.
+        request: The model, the task, the files and the settings.
 
     Raises:
         InputError: If a setting is unknown or out of range.
@@ -286,7 +288,7 @@ def build_job(request: FinetuneRequest, folder: Path) -> FinetuneJob:
     files, overrides = request.files, {key: parse_setting(text) for key, text in request.overrides.items()}
     task, settings = split_settings(request.kind, overrides, "finetune")
     return FinetuneJob(
-        model=str(folder.resolve()),
+        model=request.model,
         output=str(request.output.resolve()),
         task=task,
         training=files.training,

@@ -50,11 +50,12 @@ def collect_garbage(place: Place, keep: int, days: float | None, keep_runs: int,
 
     Args:
         place: The store.
-        keep: For each recipe, keep the artifacts (stored stage results) of this many newest completed runs.
-        days: Also keep stage results that belonged to those runs at any time in the last `days` days. If None, 0 for a
-            local store and OBJECT_STORE_DAYS for an object store.
-        keep_runs: For each recipe, keep the records of this many newest runs.
-        delete: True to delete; False only to list.
+        keep: The number of completed runs per recipe, counted from the newest, whose artifacts (stored stage results)
+            are kept.
+        days: Artifacts that were kept under that rule at any time in the last `days` days are also kept. If None, 0 for
+            a local store and OBJECT_STORE_DAYS for an object store.
+        keep_runs: The number of runs per recipe, counted from the newest, whose records are kept.
+        delete: True to delete them, False only to list them.
         as_json: True to print JSON.
 
     Raises:
@@ -90,7 +91,7 @@ class FreedReporter:
 
 
 def describe_garbage(result: Garbage, deleted: bool) -> Iterator[str]:
-    """Yield lines that say what was removed or would be removed from a store.
+    """Yield lines that list what was or would be removed from a store.
 
     Args:
         result: The unneeded artifacts, files and run records.

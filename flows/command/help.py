@@ -36,7 +36,7 @@ EXAMPLES: Mapping[str, str] = _TEXTS["examples"]  # the same
 
 
 def list_command_names(program: App) -> list[str]:
-    """List the commands of a program in the order of its help. Subcommands are listed as in "vocabulary show"."""
+    """List the names of a program's commands, such as "run" or "vocabulary show", in the order of its help."""
     names = []
     for name in sorted((name for name in program if not name.startswith("-")), key=get_rank):
         inner = list_command_names(program[name])
@@ -45,10 +45,10 @@ def list_command_names(program: App) -> list[str]:
 
 
 def find_command(program: App, name: str) -> App:
-    """Return the command of a program with a name that `list_command_names` returns, such as "vocabulary show".
+    """Return the command with a given name, such as "run" or "vocabulary show".
 
     Raises:
-        KeyError: If there is none.
+        KeyError: If the program has no such command.
     """
     for part in name.split():
         program = program[part]
@@ -61,19 +61,20 @@ def get_summary(command: App) -> str:
 
 
 def get_rank(name: str) -> int:
-    """Return the zero-based position of a command in `cloze --help`; 0 also if the command is in no group."""
+    """Return the zero-based position of a command in `cloze --help`, or 0 if it belongs to no group."""
     ordered = " ".join(GROUPS.values()).split()
     return ordered.index(name) if name in ordered else 0
 
 
 def add_commands(program: App, commands: Mapping[str, str]) -> None:
-    """Add the commands that have separate files to a program, and give all commands a group and examples.
+    """Add the commands that have separate files to a program, and assign a help group and examples to every command.
 
-    Each file is imported when one of its commands is called.
+    A file is only imported when one of its commands is called.
 
     Args:
         program: The program, which may already have commands.
-        commands: The commands of each file in this folder, by file name: function names separated by spaces.
+        commands: The function names of each file's commands, separated by spaces, keyed by the file's name in this
+            folder.
     """
     files = {name: file for file, names in commands.items() for name in names.split()}
     groups: dict[str, Group] = {}
@@ -103,8 +104,8 @@ def show_group(files: Mapping[str, str], console: "Console", options: "ConsoleOp
     """Print a group of commands, one per line, in columns that are aligned across groups.
 
     Args:
-        files: The file of each command that may not be imported yet; summaries are read from the sources of these
-            files.
+        files: The name of each command's file, by command. Summaries are read from the source if a file is not imported
+            yet.
         console: Where to print.
         options: Not used; required by cyclopts.
         panel: The group.
@@ -121,7 +122,7 @@ def show_group(files: Mapping[str, str], console: "Console", options: "ConsoleOp
 
 
 def _read_summary(file: str, name: str) -> str:
-    """Read the first line of a command's help from the source of its file, without importing the file.
+    """Read the first line of a command's help from the source code, without importing the file.
 
     Args:
         file: The name of the file in this folder, without `.py`.

@@ -101,7 +101,7 @@ def _build_tables_table(manifest: Manifest) -> Table:
 
 
 def _build_ledger_table(manifest: Manifest) -> Table:
-    """Build a terminal table of an artifact's record counts (records read, and records by outcome) and metrics."""
+    """Build a terminal table of an artifact's metrics and record counts (records read, and records by outcome)."""
     table = build_table("ledger", "count")
     for account in manifest.ledger.accounts:
         table.add_row(Text(account.unit, "bold"), Text(f"{account.total:,}", "bold"))
@@ -113,7 +113,7 @@ def _build_ledger_table(manifest: Manifest) -> Table:
 
 
 def _build_two_column_table(title: str, pairs: Iterable[tuple[str, str]]) -> Table:
-    """Build a terminal table of names and values. Each value is shortened to one line.
+    """Build a terminal table of names and values. Each value is truncated to one line.
 
     Args:
         title: The header of the first column.
@@ -127,7 +127,7 @@ def _build_two_column_table(title: str, pairs: Iterable[tuple[str, str]]) -> Tab
 
 
 def render_dropped(rows: Iterable[DroppedDocument]) -> RenderableType:
-    """Render the first MAX_ROWS dropped documents: the step and reason, the record's location, and an excerpt.
+    """Render the first MAX_ROWS dropped documents with the step, the reason, the record's location, and an excerpt.
 
     Reads at most MAX_ROWS + 1 rows.
     """
@@ -148,12 +148,12 @@ def _format_dropped(row: DroppedDocument) -> Text:
 
 
 def render_lines(batches: Iterable[pa.RecordBatch]) -> RenderableType:
-    """Render the most frequent lines that were removed as repeated, at most MAX_LINES.
+    """Render at most MAX_LINES of the repeated lines that were removed, the most frequent first.
 
-    Each line has the number of sampled documents that contain it.
+    Each line is shown with the number of sampled documents that contain it.
 
     Args:
-        batches: The rows of the stored table of such lines, with the columns `documents` and `line`.
+        batches: The rows of the stored table of repeated lines, with the columns `documents` and `line`.
     """
     rows = [row for batch in batches for row in batch.to_pylist()]
     rows.sort(key=lambda row: (-row["documents"], row["line"]))
@@ -172,7 +172,7 @@ def print_artifact(console: Console, artifact: Artifact, detailed: bool) -> None
     Args:
         console: Where to print.
         artifact: The stored stage result.
-        detailed: True to also print samples, which requires reading the artifact's files.
+        detailed: True to also print samples. The artifact's files are read only for this.
     """
     console.print(render_manifest(artifact.manifest))
     if not detailed:

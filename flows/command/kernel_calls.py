@@ -53,7 +53,7 @@ SHARDS = (  # name, vocabulary, and the rest of its table
 
 
 def record_calls() -> list[str]:
-    """Record the calls of compiled functions (kernels) that are made while small stores are built in a scratch folder.
+    """Build small stores in a scratch folder, and record the calls of compiled functions (kernels) that this makes.
 
     Returns:
         The lines of `kernel_calls.txt`: the calls of a run on a folder of text, an empty line, then all other calls.
@@ -70,14 +70,14 @@ def record_calls() -> list[str]:
 def _parse_store_recipe(
     path: Path, vocabularies: Sequence[str], shards: Sequence[tuple[str, str, str]]
 ) -> tuple[Recipe, Lock]:
-    """Build the recipe of a small store next to `path`, and the content of its lock file.
+    """Build the recipe of a small store next to `path`, and its lock.
 
-    The lock file lists the raw files to use, which are samples that come with Cloze.
+    The lock lists the raw files to use: samples that come with Cloze.
 
     Args:
-        path: The recipe's file, which need not exist.
-        vocabularies: The algorithms of the vocabularies, which are also their names.
-        shards: The name, the vocabulary, and additional TOML lines of each shard set.
+        path: The path of the recipe's file, which need not exist.
+        vocabularies: The algorithms of the vocabularies, which are also used as their names.
+        shards: A tuple for each shard set: its name, the name of its vocabulary, and additional TOML lines.
     """
     parts = (
         f'name = "{path.stem}"\nstore = "{path.stem}"',
@@ -94,7 +94,7 @@ def build_all(recipe: Recipe, lock: Lock) -> list[ShardSet]:
 
     Args:
         recipe: The recipe.
-        lock: The content of its lock file, which lists the raw files to use.
+        lock: The recipe's lock, which lists the raw files to use.
     """
     place = Place(recipe.store)
 
@@ -105,7 +105,7 @@ def build_all(recipe: Recipe, lock: Lock) -> list[ShardSet]:
 
 
 def _read_examples(shards: ShardSet) -> None:
-    """Read examples of a shard set in the way that training does, so that the kernels of reading are called."""
+    """Read examples of a shard set as training does, so that the kernels used for reading are called."""
     loader = Loader(shards, seed=0, with_word_starts=True)
     mixture = Mixture([loader, loader], Interleave((1, 1)))
     plan_micro_batches(mixture.find_lengths(range(2)), 1, mixture.gather(range(2)).max_length or 1)

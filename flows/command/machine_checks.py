@@ -55,7 +55,7 @@ def examine_machine(home: Path, store: Path | None, environ: Mapping[str, str] |
     Args:
         home: The CLOZE_HOME folder, which holds caches and the Prefect database.
         store: The folder of the store; None if the store is remote or not known yet.
-        environ: The environment variables. If None, those with which this process was started.
+        environ: The environment variables. If None, those that this process was started with are used.
 
     Returns:
         One finding per check, in a fixed order.
@@ -93,14 +93,14 @@ def render_findings(findings: list[Finding]) -> str:
 
 
 def read_start_environment() -> dict[str, str]:
-    """Return the environment variables that this process was started with, by name, without later changes."""
+    """Return the environment variables that this process was started with, by name. Later changes are not included."""
     entries = Path("/proc/self/environ").read_bytes().split(b"\0")
     pairs = (os.fsdecode(entry).partition("=") for entry in entries if entry)
     return {name: value for name, _, value in pairs}
 
 
 def report_ok(name: str, fact: str) -> Finding:
-    """Build a finding with the status "ok", about something that is as it should be.
+    """Build a finding with the status "ok".
 
     Args:
         name: The name of what was checked.
@@ -110,7 +110,7 @@ def report_ok(name: str, fact: str) -> Finding:
 
 
 def report_warning(name: str, fact: str, remedy: str) -> Finding:
-    """Build a finding with the status "warn", about something that the user should know.
+    """Build a finding with the status "warn", for a problem that does not prevent a run.
 
     Args:
         name: The name of what was checked.
@@ -121,7 +121,7 @@ def report_warning(name: str, fact: str, remedy: str) -> Finding:
 
 
 def report_failure(name: str, fact: str, remedy: str) -> Finding:
-    """Build a finding with the status "fail", about something that must be fixed before a run.
+    """Build a finding with the status "fail", for a problem that must be fixed before a run.
 
     Args:
         name: The name of what was checked.
@@ -135,7 +135,7 @@ def report_failure(name: str, fact: str, remedy: str) -> Finding:
 
 
 def check_python(version: tuple[int, ...] = sys.version_info[:3]) -> Finding:
-    """Check that a Python version is one that the pinned packages were tested with; the check fails if it is not.
+    """Check that the pinned packages were tested with a Python version. The check fails if they were not.
 
     Args:
         version: The version, such as (3, 11, 5).
@@ -147,7 +147,7 @@ def check_python(version: tuple[int, ...] = sys.version_info[:3]) -> Finding:
 
 
 def check_platform(system: str = sys.platform, processor: str = platform.machine()) -> Finding:
-    """Check that this is Linux on x86-64, the only tested platform; the check fails if it is not.
+    """Check that the platform is Linux on x86-64, the only tested one. The check fails if it is not.
 
     Args:
         system: The name of the operating system, as in `sys.platform`.
@@ -160,17 +160,17 @@ def check_platform(system: str = sys.platform, processor: str = platform.machine
 
 
 def check_cores() -> Finding:
-    """Report how many of the machine's cores this process may use."""
+    """Return a finding that states how many of the machine's cores this process may use."""
     return report_ok("cores", f"{len(os.sched_getaffinity(0))} of {os.cpu_count()}")
 
 
 def check_memory(root: Path = Path("/")) -> Finding:
-    """Check how much memory this process may use: the available memory, or a container's limit if that is lower.
+    """Check how much memory this process may use: the available memory, or the container's limit if that is lower.
 
     The finding is a warning below 4 GB.
 
     Args:
-        root: The root of the file system that has `proc` and `sys`. Tests pass another folder.
+        root: The folder that contains `proc` and `sys`; tests pass a folder other than `/`.
     """
     lines = (root / "proc/meminfo").read_text(encoding="ascii").splitlines()
     usable = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
@@ -189,7 +189,8 @@ def check_disk_space(name: str, folder: Path, needed_bytes: int = GB) -> Finding
     Args:
         name: The name of the folder in the finding.
         folder: The folder. If it does not exist, the disk of its nearest existing parent is checked.
-        needed_bytes: With less free space than this, the check fails; with less than five times as much, it warns.
+        needed_bytes: The check fails if there is less free space than this, and warns if there is less than five times
+            as much.
     """
     nearest = next(place for place in (folder, *folder.absolute().parents) if place.is_dir())
     free = shutil.disk_usage(nearest).free
@@ -211,7 +212,7 @@ def check_writable(name: str, folder: Path) -> Finding:
     Permission bits are not checked, because they do not reveal a read-only mount and do not apply to root.
 
     Args:
-        name: "home", "temporary files" or "store", which decides the remedy.
+        name: "home", "temporary files" or "store". Determines the remedy that the finding suggests.
         folder: The folder. If it does not exist, the file is written to its nearest existing parent.
     """
     place = next(place for place in (folder, *folder.absolute().parents) if os.path.lexists(place))
@@ -307,10 +308,10 @@ def _normalize_name(requirement: str) -> str:
 
 
 def check_gpus(environ: Mapping[str, str]) -> Finding:
-    """Report the GPUs and their driver. A machine without a GPU passes; a driver that fails is a warning.
+    """Check the GPUs and their driver. A machine without a GPU passes; a failing driver results in a warning.
 
     Args:
-        environ: The environment variables, whose PATH is searched for the driver's tool.
+        environ: Environment variables. Their PATH is searched for the driver's tool.
     """
     try:
         lines = query_gpus(environ, "name,memory.total,driver_version")
@@ -326,7 +327,7 @@ def query_gpus(environ: Mapping[str, str], fields: str) -> list[str] | None:
     """Query fields of each GPU from `nvidia-smi`.
 
     Args:
-        environ: The environment variables, whose PATH is searched for the program.
+        environ: Environment variables. Their PATH is searched for the program.
         fields: The fields, separated by commas.
 
     Returns:

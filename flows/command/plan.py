@@ -69,7 +69,7 @@ def estimate_plan(recipe: Recipe, planned: RunPlan, workers: int | None, quick: 
     Args:
         recipe: The recipe.
         planned: The plan of a run of that recipe.
-        workers: The number of worker processes. If None, as many as the run would have.
+        workers: The number of worker processes. If None, the number that the run would use.
         quick: True to skip the sample, and return empty estimates.
 
     Raises:
@@ -123,7 +123,7 @@ def print_plan(console: Console, recipe: Recipe, planned: RunPlan, estimates: Es
 
 
 def find_narrow_settings(recipe: Recipe) -> list[str]:
-    """List the settings with which the recipe's model would learn little because it is narrow, one line each."""
+    """List the settings that would keep a recipe's narrow model from learning much, with one line for each."""
     assert recipe.model is not None
     lengths = {entry.name: entry.settings.length for entry in recipe.shards}
     phases = zip(recipe.model.training.phase, recipe.model.phases, strict=True)

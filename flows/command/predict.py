@@ -71,7 +71,7 @@ def predict_file(model: str, file: FileSettings, output: Path, labelled: bool, t
         file: The records.
         output: The file to write, with one line for each record.
         labelled: True if the records have labels. Then each line has a score, and overall scores are reported.
-        tell: Called with a line that has the counts of records, and with a line for each overall score.
+        tell: Called with a line of record counts, and with a line for each overall score.
 
     Returns:
         A dict with the keys "task", "ledger" (counts of records, by outcome), "scores" (by metric) and "output" (the

@@ -42,7 +42,7 @@ def prepare_home(home: Path, tell: Tell) -> None:
 
     Args:
         home: The CLOZE_HOME folder, which holds caches and the Prefect database.
-        tell: Callback that prints a line, called with progress messages.
+        tell: Callback that prints a line. It is called with progress messages.
 
     Raises:
         InputError: If the server that creates the database does not start.
@@ -74,10 +74,10 @@ def is_prepared(home: Path) -> bool:
 
 
 def _remove_unused(folder: Path) -> None:
-    """Remove the files of compiled kernels that were not read for UNUSED_SECONDS, such as those of older sources.
+    """Remove compiled kernels that were not read for UNUSED_SECONDS, such as those of older sources.
 
     Args:
-        folder: The cache, with a subfolder for each state of the sources.
+        folder: The cache, which has a subfolder for each version of the sources.
     """
     for path in folder.glob("*/*"):
         state = path.stat()

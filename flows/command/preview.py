@@ -118,7 +118,7 @@ class RecordPreview:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourcePreview:
-    """A source with its raw files, as a run would read them now.
+    """A source and the raw files that a run would read from it now.
 
     Attributes:
         entry: The source's table in the recipe, with guessed text fields filled in.
@@ -132,7 +132,7 @@ class SourcePreview:
 
 
 def inspect_source(recipe: Recipe, entry: SourceEntry) -> SourcePreview:
-    """Find out what a run would read from a source now. Text fields are taken from the recipe's lock file, or guessed.
+    """Determine what a run would read from a source now. Text fields are taken from the recipe's lock file, or guessed.
 
     Args:
         recipe: The recipe.
@@ -167,9 +167,9 @@ def preview_source(
     Args:
         entry: The source's table in the recipe.
         files: The raw files. Records are sampled from each kind of file.
-        number: The largest number of records.
-        tell: Called with a line for each unreadable file, if the source skips such files, and finally for wiki
-            templates that are in no template table.
+        number: The maximum number of records.
+        tell: Called with a line for each unreadable file if the source skips such files, and at the end with a line
+            about wiki templates that are not in any template table.
 
     Raises:
         FileFault: During iteration, if a file cannot be read and the source does not skip such files.

@@ -32,7 +32,7 @@ LINE_SECONDS = 10.0
 
 
 class _ProgressDisplay:
-    """A progress bar that is shown within a `with` block, and removed if the process is stopped."""
+    """A progress bar that is shown during a `with` block, and removed if the process is stopped."""
 
     _draws_at_once = True
 
@@ -62,13 +62,13 @@ class _ProgressDisplay:
         self._last = time.monotonic()
 
     def _tell_seldom(self, line: str) -> None:
-        """Print a line in place of the bar if output is not a terminal and nothing was printed for LINE_SECONDS."""
+        """Print a line instead of the bar if the output is not a terminal and nothing was printed for LINE_SECONDS."""
         if not self._console.is_terminal and time.monotonic() - self._last > LINE_SECONDS:
             self.tell(line)
 
 
 class RunProgress(_ProgressDisplay):
-    """The progress of a run. The bar appears when the first stage is being built.
+    """The progress of a run. The bar appears when the first stage starts building.
 
     Call its methods only from the run's thread.
     """
@@ -81,10 +81,10 @@ class RunProgress(_ProgressDisplay):
         self._tasks: dict[str, TaskID] = {}
 
     def advance(self, stage: str, built: int, parts: int) -> None:
-        """Show how many parts (files) of a pipeline stage are done. Removes the stage's bar when all parts are done.
+        """Show how many parts (output files) of a pipeline stage are done. Removes the stage's bar when all are done.
 
         Args:
-            stage: The stage's folder KIND/NAME, followed by " steps" if training steps are counted.
+            stage: The stage's folder, `KIND/NAME`. For training steps, " steps" is appended.
             built: The number of parts or training steps done so far.
             parts: The total number of parts or steps.
         """
@@ -103,7 +103,7 @@ class RunProgress(_ProgressDisplay):
 
 
 def _build_bar(console: Console, *counts: ProgressColumn) -> Progress:
-    """Build a progress bar with the given columns and the time left. It disappears at the end.
+    """Build a progress bar with the given columns and the time left. It disappears when it stops.
 
     Args:
         console: Where to draw the bar.
@@ -146,7 +146,7 @@ class FetchProgress(_ProgressDisplay):
             self._tell_seldom(f"{text}, {self._here / 1e6:,.1f} MB")
 
     def _count(self, sign: int, file: tuple[int, int | None] | None) -> None:
-        """Add the state of a file to the totals (sign 1), or subtract it (sign -1). None changes nothing."""
+        """Add a file's byte count and size to the totals (sign 1), or subtract them (sign -1). None changes nothing."""
         if file is not None:
             num_bytes, whole = file
             self._here += sign * num_bytes

@@ -44,12 +44,12 @@ def to_absolute(path: Path) -> str:
 
 @contextmanager
 def hold_piped_file(file: FileSettings) -> Iterator[FileSettings]:
-    """Within the block, provide a file of records as a regular file.
+    """Make a file of records available as a regular file within the block.
 
     The records of a pipe are copied to a temporary file.
 
     Args:
-        file: The settings of the file. If it is not a pipe, they are yielded unchanged.
+        file: The settings of the file. They are yielded unchanged if it is not a pipe.
 
     Yields:
         The settings of the regular file.
@@ -95,7 +95,7 @@ def guess_ending(head: bytes, file: FileSettings) -> str:
 
     Args:
         head: The first bytes.
-        file: The settings with the column names, which distinguish CSV from plain text.
+        file: The file's settings. Their column names are used to distinguish CSV from plain text.
 
     >>> [guess_ending(head, FileSettings(path="-")) for head in (b'{"text": 1}', b"id;text", b"Once, a wolf")]
     ['.jsonl', '.csv', '.txt']
@@ -120,7 +120,7 @@ Accept = Annotated[
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class FileOptions:
-    """The options that say how a file of records is read."""
+    """Command-line options for reading a file of records."""
 
     columns: Annotated[
         list[str] | None,
@@ -136,7 +136,7 @@ class FileOptions:
         """Build the settings of a file of records from these options.
 
         Args:
-            path: The file. If None, the path of the settings is "", and the caller must set it.
+            path: The path of the file. If None, the path in the settings is "", and the caller must set it.
             keep: Names of columns to return unchanged with each record.
 
         Raises:

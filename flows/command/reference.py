@@ -123,7 +123,7 @@ def _render_commands() -> str:
 
 
 def _format_keys(text: str) -> str:
-    """Format a description of a JSON document from `help.toml`, with the keys of the document as code.
+    """Format a description of a JSON document, taken from `help.toml`, with its keys as Markdown code.
 
     >>> _format_keys("each: run_id state; with --all: figures")
     'a list, of each: `run_id`, `state`; with --all: `figures`'
@@ -150,7 +150,7 @@ def render_commands_table() -> str:
 
 
 def _iter_recipe_blocks() -> Iterator[str]:
-    """Yield the Markdown paragraphs and tables of the part of the page about recipes."""
+    """Yield the Markdown paragraphs and tables of the page's part about recipes."""
     yield "## The recipe"
     yield (
         "A recipe is a TOML file. An unknown key is an error that names the nearest valid one. Any key can be "
@@ -185,9 +185,9 @@ def _iter_recipe_blocks() -> Iterator[str]:
 
 
 def _iter_section(heading: str, settings: type, *paragraphs: str, skip: Sequence[str] = ()) -> Iterator[str]:
-    """Yield a heading, the description of a settings dataclass, more paragraphs, and the table of its keys.
+    """Yield the Markdown blocks of a section about a settings dataclass.
 
-    All of them are Markdown.
+    These are a heading, the description of the dataclass, `paragraphs`, and the table of its keys.
 
     Args:
         heading: The heading.
@@ -209,7 +209,7 @@ def _iter_nested_summaries(settings: type) -> Iterator[str]:
 
 
 def _iter_inputs() -> Iterator[str]:
-    """Yield a description of each kind of training input, and a table of its keys if it has any."""
+    """Yield a description of each kind of training input, followed by a table of its keys if it has any."""
     yield "Inputs, with the keys that each adds; more come with installed packages (entry point `cloze.inputs`)."
     for kind, own in INPUTS.items():
         yield f'`input = "{kind}"`: {read_summary(own)}'
@@ -218,7 +218,7 @@ def _iter_inputs() -> Iterator[str]:
 
 
 def list_setting_rows(settings: type, prefix: str = "", skip: Sequence[str] = ()) -> list[Row]:
-    """List the key, type, default and meaning of each field of a settings dataclass, formatted as cells of a table.
+    """List the fields of a settings dataclass as table rows with the cells key, type, default and meaning.
 
     Fields of nested dataclasses get dotted keys.
 
@@ -242,7 +242,7 @@ def list_setting_rows(settings: type, prefix: str = "", skip: Sequence[str] = ()
 
 
 def read_summary(settings: type) -> str:
-    """Return the docstring of a settings dataclass without its fields' descriptions, one line per paragraph."""
+    """Return the docstring of a settings dataclass without the field descriptions. Each paragraph becomes one line."""
     names = {field.name for field in dataclasses.fields(settings)}
     paragraphs = (inspect.getdoc(settings) or "").split("\n\n")
     plain = [text for text in paragraphs if text.partition(":")[0].split(", ")[0] not in names]
@@ -250,7 +250,7 @@ def read_summary(settings: type) -> str:
 
 
 def format_default(field: "dataclasses.Field[Any]") -> str:
-    """Format the default of a field as it is written in a recipe, or return "required" if there is none."""
+    """Format a field's default in recipe syntax, or return "required" if it has none."""
     if field.name == "seed":
         return "the recipe's `seed`"
     if field.default_factory is not dataclasses.MISSING:

@@ -117,7 +117,7 @@ def build_releases_table(entries: Sequence[Release], short: Mapping[str, str]) -
 
     Args:
         entries: The releases. Those with the same name must be ordered from oldest to newest.
-        short: A mapping from the full id of each run to its short id.
+        short: The short id of each run, by full id.
     """
     texts = ("release", "when", "who", "what", "reason")
     table = build_table("release", "number", "when", "who", "what", "run", "reason", texts=texts)
@@ -139,7 +139,7 @@ def build_releases_table(entries: Sequence[Release], short: Mapping[str, str]) -
 
 
 def describe_action(entry: Release) -> str:
-    """Describe how a release was made: "released", "released by approval", or "back to N"."""
+    """Describe how a release came about: "released", "released by approval", or "back to N"."""
     if entry.action == "rollback":
         return f"back to {entry.back_to}"
     return "released" if entry.approved == "bounds" else "released by approval"

@@ -94,14 +94,15 @@ def demo(*, workers: arguments.Workers = None) -> None:
 def _run_recipe(
     load: Callable[[], Recipe], workers: int | None, own_server: bool, watch: bool | None = None
 ) -> RunState:
-    """Load a recipe and run it, with progress on the terminal, while missing kernels (Numba functions) are compiled.
+    """Load and run a recipe while missing kernels (Numba functions) are compiled. Shows progress on the terminal.
 
     Args:
-        load: Returns the recipe. It is called while kernels are compiled, because a folder's recipe needs some.
+        load: Function that returns the recipe. It is called while kernels are compiled, because guessing a folder's
+            recipe needs some of them.
         workers: The number of worker processes; None for the default.
-        own_server: True to use the embedded Prefect server.
-        watch: True to run as a Prefect flow, False not to; if None, a flow is used if the run trains or is
-            expected to take minutes, or if a Prefect API responds.
+        own_server: True to use the embedded Prefect server, whatever the user's Prefect profile says.
+        watch: Whether to run as a Prefect flow. If None, a flow is used if the run trains a model, if it is expected to
+            take minutes, or if a Prefect API responds.
 
     Returns:
         The state of the completed run.
@@ -129,12 +130,12 @@ def print_summary(console: Console, finished: RunState) -> None:
 
 
 def print_tour(console: Console, finished: RunState, home: Path) -> None:
-    """Print what a demo shows after its run: an example, the model's results, and commands to try next.
+    """Print the end of a demo: an example, the model's results, and commands to try next.
 
     Args:
         console: Where to print.
         finished: The run.
-        home: The CLOZE_HOME folder, whose Prefect server shows the UI.
+        home: The CLOZE_HOME folder. The UI belongs to its Prefect server.
     """
     place, cloze = finished.place, find_command_name()
     print_sample_comparison(console, compare_contents(finished.outcome.documents, read_shipped_contents()))
@@ -160,8 +161,8 @@ def find_ui_command(cloze: str, home: Path) -> str:
     """Return the shell command that opens the UI, on the port of a running server or else on the first free port.
 
     Args:
-        cloze: How to call `cloze` from the current folder.
-        home: The CLOZE_HOME folder, whose Prefect server may be running.
+        cloze: The command that runs `cloze` in the current folder.
+        home: The CLOZE_HOME folder. Its Prefect server may be running.
     """
     running = urlsplit(find_server_of_home(home)).port
     port = running or next(filter(is_port_free, range(UI_PORT, MAX_PORTS)), UI_PORT)
@@ -170,7 +171,7 @@ def find_ui_command(cloze: str, home: Path) -> str:
 
 
 def print_sample_comparison(console: Console, compared: Sequence[SampleComparison]) -> None:
-    """Print whether the built-in samples gave the same documents as those published with Cloze.
+    """Report whether the built-in samples produced the documents that are published with Cloze.
 
     Prints one line if they did, and one line for each sample if any of them differs.
 
@@ -243,7 +244,7 @@ def find_first_source_example(finished: RunState) -> int:
 
 
 def find_command_name() -> str:
-    """Return how to call this program from the current folder: `cloze` if it is on the PATH, otherwise its path."""
+    """Return the command that runs this program from the current folder: `cloze` if it is on the PATH, or its path."""
     program = Path(sys.executable).with_name("cloze")
     if which("cloze") == str(program):
         return "cloze"
@@ -254,7 +255,7 @@ def render_ledger(manifests: Sequence[Manifest]) -> RenderableType:
     """Render a run's record counts for the terminal: the counts after each stage, and the main reasons for drops.
 
     Args:
-        manifests: The descriptions of the run's artifacts, in the order of the run.
+        manifests: The descriptions of the run's artifacts, in the order in which the run built them.
     """
     accounts = build_accounts(manifests)
     headline = Text(" → ").join(_format_counts(unit, counts) for unit, counts in accounts.headline.items())
@@ -275,9 +276,10 @@ def _format_counts(unit: str, counts: Mapping[str, int]) -> Text:
 
 
 def _format_balance(accounts: Accounts) -> Text:
-    """Format a line that says that all record counts balance, or a line for each count that does not.
+    """Format a line saying that all record counts balance, or a line for each count that does not.
 
-    Counts balance if the number of records read is the sum over all outcomes. The text is empty if there are no counts.
+    A count balances if the number of records read equals the sum over all outcomes. The text is empty if there are no
+    counts.
     """
     if accounts.wrong:
         return Text("\n".join(f"✗ {line}" for line in accounts.wrong), "bold red")
@@ -297,11 +299,11 @@ def _draw_bars(counts: Sequence[tuple[str, int]]) -> list[Text]:
 
 
 def _scale_bar(count: int, most: int, room: int) -> int:
-    """Compute the length of a bar in cells: 0 for zero, at least 1 for any other count, `room` for the largest.
+    """Compute the length of a bar in characters: 0 for zero, `room` for the largest count, at least 1 in between.
 
     Args:
         count: The count to show.
         most: The largest count.
-        room: The length of the longest bar.
+        room: The length of the longest bar, in characters.
     """
     return max(int(count > 0), round(room * count / max(1, most)))

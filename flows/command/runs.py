@@ -104,7 +104,8 @@ def write_report(address: str, run_id: str | None, output: Path | None) -> str:
 
     Args:
         address: A store, or a run's folder in a store.
-        run_id: The id of the run, short or full. If None, the run whose folder `address` is, or else the newest run.
+        run_id: The id of the run, short or full. If None, the run at `address` is used or, if that is a store, its
+            newest run.
         output: The file to write. If None, the report is written next to the run's record.
 
     Raises:
@@ -154,7 +155,7 @@ def build_runs_table(states: Sequence[ListedRun], short: Mapping[str, str], widt
 
     Args:
         states: The runs.
-        short: A mapping from the full id of each run to its short id.
+        short: The short id of each run, by full id.
         width: The width of the terminal in characters. On a narrow terminal, two costs share a column.
     """
     costs = _arrange_columns((("took", "CPU"), ("written", "memory")), width)
@@ -172,11 +173,11 @@ def build_runs_table(states: Sequence[ListedRun], short: Mapping[str, str], widt
 
 
 def _arrange_columns(pairs: Sequence[tuple[str, str]], width: int) -> list[str]:
-    """Return the strings of all pairs as a flat list or, on a narrow terminal, each pair joined by a newline.
+    """Flatten pairs of strings to a list. On a narrow terminal, each pair is joined to one string with a newline.
 
     Args:
         pairs: The pairs of strings.
-        width: The width of the terminal in characters; it is narrow below WIDE_COLUMNS.
+        width: The width of the terminal in characters. Terminals below WIDE_COLUMNS are narrow.
     """
     return [each for pair in pairs for each in pair] if width >= WIDE_COLUMNS else ["\n".join(pair) for pair in pairs]
 
@@ -184,7 +185,7 @@ def _arrange_columns(pairs: Sequence[tuple[str, str]], width: int) -> list[str]:
 def format_costs(state: ListedRun) -> list[tuple[str, str]]:
     """Format the costs of a run as two pairs: (duration, CPU time) and (bytes written, peak memory).
 
-    A cost that is not known is NO_VALUE.
+    An unknown cost is formatted as NO_VALUE.
     """
     cost = state.record.cost if state.record is not None else None
     took = NO_VALUE if state.seconds is None else format_seconds(state.seconds)
@@ -272,7 +273,7 @@ def describe_schedule(present: Heartbeat) -> str:
 
 
 def describe_waiting(present: Heartbeat) -> str:
-    """Describe a release that waits for approval in one line: since when, and the URL at which to approve it.
+    """Describe a release that is waiting for approval in one line: since when, and the URL where it can be approved.
 
     Args:
         present: The last report of the waiting process, with the keys that `describe_waiting_release` returns.
@@ -295,7 +296,7 @@ def find_store(store: str) -> Place:
     """Return the store at an address.
 
     Raises:
-        InputError: If the store is on this machine and has no folder.
+        InputError: If the store is on this machine and its folder does not exist.
     """
     place = Place(store)
     _check_store_exists(place)
@@ -303,10 +304,10 @@ def find_store(store: str) -> Place:
 
 
 def _check_store_exists(place: Place) -> None:
-    """Check that a store on this machine has a folder. A remote store passes.
+    """Check that the folder of a store on this machine exists. A remote store passes.
 
     Raises:
-        InputError: If it has none.
+        InputError: If the folder does not exist.
     """
     if place.is_local and not Path(place.to_full_path("")).is_dir():
         raise InputError(
@@ -315,7 +316,7 @@ def _check_store_exists(place: Place) -> None:
 
 
 def _find_store_and_recipe(of: str) -> tuple[Place, str | None]:
-    """Find the store that an argument means, which is the address of a store, a recipe file or a built-in recipe.
+    """Find the store that an argument refers to. The argument is a store's address, a recipe file or a built-in recipe.
 
     Returns:
         A tuple of the store and the name of the recipe; the name is None if the argument is a store.

@@ -68,7 +68,7 @@ def deploy(
 
 
 def list_next_steps(output: Path, pool: str) -> list[str]:
-    """List the shell commands to run after a prefect.yaml was written.
+    """List the shell commands to run once a prefect.yaml has been written.
 
     Args:
         output: The path of the prefect.yaml.

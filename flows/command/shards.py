@@ -65,7 +65,8 @@ class EpochFiles:
         split: "train" or "held-out".
         epoch: The zero-based index of the epoch.
         examples: The number of examples written.
-        deleted: The number of examples omitted because raw files that a later run added deleted their documents.
+        deleted: The number of examples omitted because their documents were deleted by raw files that a later run
+            added.
         files: The number of files.
         folder: The path of the folder with the files.
     """
@@ -79,7 +80,7 @@ class EpochFiles:
     folder: str
 
     def describe(self) -> list[str]:
-        """Describe the files in two lines: the numbers of examples and files, then the folder."""
+        """Return two lines: one with the numbers of examples and files, and one with the folder."""
         left_out = f"; {format_count(self.deleted, 'deleted example')} left out" if self.deleted else ""
         files = format_count(self.files, "file")
         return [
@@ -129,7 +130,7 @@ def _write_files(rows: Iterator[pa.RecordBatch], schema: pa.Schema, folder: Path
         rows: Batches of rows.
         schema: The schema of the rows.
         folder: The folder to write to.
-        name: The prefix of the file names, which is followed by a number: NAME-00000.arrow.
+        name: The prefix of the file names, as in NAME-00000.arrow.
     """
     written: list[int] = []
     first = next(rows, None)

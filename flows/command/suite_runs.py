@@ -19,7 +19,7 @@ def run_jobs(runs: Sequence[SuiteRun], tell: Tell) -> None:
 
     Args:
         runs: The runs.
-        tell: Callback that prints a line, called with progress messages.
+        tell: Callback that prints a line. It is called with progress messages.
 
     Raises:
         TrainingFailed: If the trainer's process fails.
@@ -42,7 +42,7 @@ def read_results(runs: Sequence[SuiteRun]) -> JudgedSplits:
         The scores by (task name, seed, split name).
 
     Raises:
-        InputError: If a file of scores is missing, or has no value for the task's first metric.
+        InputError: If a score file is missing, or has no value for the task's first metric.
     """
     results = dict[tuple[str, int, str], JudgedSplit]()
     for run in runs:

@@ -31,10 +31,13 @@ MAX_COLUMNS = 1 << 16  # columns, if no terminal limits them
 
 
 class StandardOutput(Console):
-    """A console on standard output that stops the command when the reader of its output has gone away."""
+    """A console on standard output that stops the command when nobody reads its output any more (a broken pipe)."""
 
     def on_broken_pipe(self) -> None:
-        """Stop the process as if by SIGPIPE. Called by rich when nobody reads the output any more. Does not return."""
+        """Stop the process as SIGPIPE would. Does not return.
+
+        Rich calls this if the reader of the output has closed the pipe.
+        """
         stop(signal.SIGPIPE)
 
 
@@ -48,7 +51,7 @@ console = StandardOutput(soft_wrap=True, highlight=False, width=_find_width())
 
 
 def print_lines(*lines: str) -> None:
-    """Print lines on standard output unchanged: square brackets in them are not treated as markup."""
+    """Print lines on standard output unchanged. Square brackets are not treated as markup."""
     for line in lines:
         console.print(line, markup=False)
 
@@ -59,7 +62,7 @@ def print_json(value: object) -> None:
 
 
 def choose_console(as_json: bool) -> Console:
-    """Return the console for a command's messages: standard error if JSON goes to standard output.
+    """Return the console for a command's messages: standard output, or standard error if JSON goes to standard output.
 
     Args:
         as_json: True if the command prints JSON.
@@ -122,7 +125,7 @@ def build_table(*names: str, texts: Collection[str] | None = None) -> Table:
 
     Args:
         names: The column headers.
-        texts: The headers of the text columns. If None, only the first column is one.
+        texts: The headers of the text columns. If None, only the first column is a text column.
     """
     table = FittingTable(box=None, pad_edge=False, header_style="dim", padding=(0, COLUMN_GAP, 0, 0))
     for name in names:
@@ -158,11 +161,11 @@ def fit_table(lines: Sequence[str], begin: int, end: int, rows: Sequence[Sequenc
 
 
 def format_left_out(number: int, shown: int, what: str) -> list[Text]:
-    """Format a line that says how many items are not shown.
+    """Format a line stating how many items are not shown.
 
     Args:
-        number: The number of all items.
-        shown: The largest number of items that is shown.
+        number: The total number of items.
+        shown: The maximum number of items that are shown.
         what: The plural noun for the items.
 
     Returns:

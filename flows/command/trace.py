@@ -75,7 +75,7 @@ def trace(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawTrace:
-    """A document of an example, with its raw record.
+    """A document of a training example, with its raw record.
 
     Attributes:
         trace: The document and its role in the example.
@@ -114,7 +114,7 @@ def read_raw_record(place: Place, document: Document) -> bytes | None:
 
     Args:
         place: The store that contains the document.
-        document: The document, whose locator says where the record is.
+        document: The document. Its locator specifies where the record is.
 
     Returns:
         The bytes of the record; None if the raw file is no longer on this machine.
@@ -208,8 +208,7 @@ def find_answers(place: Place, document: Document) -> dict[str, str]:
         document: The document.
 
     Returns:
-        A mapping from the folder of the stored predictions to the model's prediction. A vector is described by its
-        length.
+        The prediction of each model, by the folder of the stored predictions. A vector is described by its length.
 
     Raises:
         Damaged: If a file of predictions is damaged.
@@ -268,7 +267,7 @@ def render_example(
 
 
 def _format_token(token: ShownToken) -> Text:
-    """Format a token. A masked token also shows what the model must predict: `[MASK]→the`, `dog→the`, `the→=`."""
+    """Format a token. A masked token is followed by the token to predict (= if equal): `[MASK]→the`, `the→=`."""
     style = SEGMENT_STYLES[token.segment]
     if token.kind in ("plain", "special"):
         return Text(to_one_line(token.text, TITLE_WIDTH), "dim" if token.kind == "special" else style)
@@ -280,10 +279,10 @@ def render_document(role: str, document: Document, raw: bytes | None, lines: int
     """Render a document and the first lines of its raw record for the terminal.
 
     Args:
-        role: The document's role in an example, which is shown before its id.
+        role: The document's role in an example, shown before its id.
         document: The document.
         raw: The bytes of the raw record; None if the raw file is gone.
-        lines: The largest number of raw record lines to show.
+        lines: The maximum number of lines of the raw record to show.
     """
     head = Text.assemble((f"{role} {document.id.hex()}", "bold"))
     fields = {
@@ -302,11 +301,11 @@ def render_document(role: str, document: Document, raw: bytes | None, lines: int
 
 
 def format_raw_record(raw: bytes | None, most: int) -> Text:
-    """Format the first lines of a raw record, with a note of how many bytes were cut off.
+    """Format the first lines of a raw record, with a note about how many bytes are not shown.
 
     Args:
-        raw: The bytes of the record; None if the raw file is gone, which is then said instead.
-        most: The largest number of lines to show.
+        raw: The bytes of the record. If None, the result says that the raw file is no longer available.
+        most: The maximum number of lines to show.
     """
     if raw is None:
         return Text("  the raw file is not on this machine", "dim")
@@ -328,7 +327,7 @@ def print_example_trace(
         shards: The stored shard set.
         index: The zero-based index of the example in the split.
         split: "train" or "held-out".
-        raw_lines: The largest number of lines to show of each raw record.
+        raw_lines: The maximum number of lines of each raw record to show.
 
     Raises:
         InputError: If the split is unknown, or there is no such example.

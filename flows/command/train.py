@@ -35,7 +35,7 @@ def run_train_command(arguments: Sequence[str]) -> int:
     """Run `cloze train` with an argument parser from the standard library, for machines without cyclopts.
 
     Args:
-        arguments: The command-line arguments, of which the first is "train".
+        arguments: The command-line arguments, starting with "train".
 
     Returns:
         The exit code 0.
@@ -68,14 +68,14 @@ def train_file(path: Path, places: Mapping[str, str | None], nodes: Nodes, tell:
 
     Args:
         path: The job file.
-        places: Folders and stores to use instead of the ones in the job, by the names in PLACES. If a value is missing
-            or None, the one in the job is used.
+        places: Folders and stores that replace those in the job, keyed by the names in PLACES. If a value is missing or
+            None, the job's is used.
         nodes: The machines that train together.
         tell: Called with a line for every event; lines for steps are at least LINE_SECONDS apart.
 
     Raises:
         InputError: If the file is not a training job, or something that it refers to is missing.
-        TrainingFailed: If the trainer fails. The message has the end of its log.
+        TrainingFailed: If the trainer fails. The message contains the end of its log.
     """
     job = with_places(read_job(path), places)
     listener, stop = JobListener(tell, job.training.steps), Stop()
@@ -108,7 +108,7 @@ def add_tokenizer(job: TrainingJob) -> Iterator[str]:
 
 
 def with_places(job: TrainingJob, places: Mapping[str, str | None]) -> TrainingJob:
-    """Return a copy of a job with other folders and stores.
+    """Return a copy of a job with some of its folders and stores replaced.
 
     Args:
         job: The job.
@@ -151,7 +151,7 @@ def read_job(path: Path) -> TrainingJob:
 
 
 class JobListener:
-    """Turns the events of a training run into lines for people.
+    """Prints the events of a training run as lines for the user.
 
     Args:
         tell: Callback that prints a line.
@@ -167,7 +167,7 @@ class JobListener:
         """Print the lines of an event. Steps are reported at most every LINE_SECONDS, except for the last step.
 
         Args:
-            event: A dict with the keys "event" (its kind) and "step", and the figures to show, by name.
+            event: A dict with the keys "event" (its kind) and "step", and metrics to show, by name.
         """
         now = time.monotonic()
         if event["event"] != "step" or event["step"] == self._steps or now - self._last >= LINE_SECONDS:
@@ -177,10 +177,10 @@ class JobListener:
 
 
 def iter_event_lines(event: Event) -> Iterator[str]:
-    """Yield a line for a training event, and one for each component of a mixture that the event evaluates.
+    """Yield a line for a training event, and a line for each component if the event evaluates a mixture of sources.
 
     Args:
-        event: A dict with the keys "event" (its kind) and "step", and figures by name; of these, SHOWN_FIGURES are
+        event: A dict with the keys "event" (its kind) and "step", and metrics by name. The metrics in SHOWN_FIGURES are
             shown.
 
     >>> [*iter_event_lines({"event": "step", "step": 3, "loss": 0.69314, "phase": 0})]

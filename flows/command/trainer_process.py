@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def open_model_folder(address: str, kinds: Sequence[str] = ("models", "tasks")) -> Iterator[Path]:
-    """Within the block, provide a model as a local folder. A model in an object store is copied.
+    """Make a model available as a local folder within the block. A model in an object store is copied.
 
     Args:
         address: A model's folder, its folder in a store, a release, or a store (for its newest model).
@@ -83,14 +83,14 @@ def open_model_folder(address: str, kinds: Sequence[str] = ("models", "tasks")) 
 
 
 def _find_artifact(address: str, kinds: Sequence[str]) -> Artifact:
-    """Find the newest stored result at an address, of the first of the given kinds that exists there.
+    """Find the newest artifact (stored stage result) of the first of the given kinds that exists at an address.
 
     Args:
         address: An artifact's folder, a store, or a release.
-        kinds: The kinds to look for, in this order; "models" must be one of them.
+        kinds: The kinds to look for, in order of preference; "models" must be one of them.
 
     Raises:
-        InputError: If there is none, or there are models for several tasks.
+        InputError: If there is no such artifact, or there are models for several tasks.
     """
     refusals = {}
     for kind in kinds:
@@ -113,7 +113,7 @@ def _find_artifact(address: str, kinds: Sequence[str]) -> Artifact:
 def open_trainer(
     arguments: Sequence[str], training: TrainingSettings | None = None
 ) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
-    """Within the block, run `python -m trainer` in a child process, which is killed if it outlives the block.
+    """Run `python -m trainer` in a child process within the block. The process is killed if it outlives the block.
 
     Args:
         arguments: The arguments. If `training` is given, the second argument must be the path of the job file.
@@ -124,7 +124,8 @@ def open_trainer(
 
     Raises:
         InputError: At the end of the block, if the trainer ended with an error that the user can fix.
-        TrainingFailed: At the end of the block, if it ended with another error. The message has the end of its log.
+        TrainingFailed: At the end of the block, if it ended with another error. The message contains the end of its
+            log.
     """
     called = [sys.executable, "-m", "trainer", "--die-with", str(os.getpid()), *arguments]
     variables = {**os.environ, **OWN_CODE}
@@ -160,7 +161,7 @@ def forward_lines(arguments: Sequence[str], tell: Callable[[str], None]) -> None
 
 
 def iter_trainer_events(*arguments: str, training: TrainingSettings | None = None) -> Iterator[Event]:
-    """Run `python -m trainer`, and yield its events: dicts with the key "event" and what such an event has.
+    """Run `python -m trainer`, and yield its events: dicts with the key "event" (the kind) and keys that depend on it.
 
     Raises the same errors as `open_trainer`, during iteration.
 
@@ -174,7 +175,7 @@ def iter_trainer_events(*arguments: str, training: TrainingSettings | None = Non
 
 @contextmanager
 def open_job_file(job: "DataclassInstance") -> Iterator[str]:
-    """Within the block, provide a temporary JSON file with a job for the trainer.
+    """Write a job for the trainer to a temporary JSON file, which exists within the block.
 
     Args:
         job: The job, a dataclass that the trainer's command reads.

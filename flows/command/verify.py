@@ -99,7 +99,7 @@ def verify_store(console: Console, address: str) -> VerifyResult:
 
 
 def _write_damage_list(place: Place, inside: str, faults: Sequence[Fault]) -> Iterator[str]:
-    """Write the list of damaged files to the store, and yield lines that say what to do next.
+    """Write the list of damaged files to the store, and yield lines that tell the user what to do next.
 
     Args:
         place: The store.
@@ -147,7 +147,7 @@ def _print_counts(console: Console, holdings: Inventory, result: VerifyResult) -
 
     Args:
         console: Where to print.
-        holdings: What is in the store, with the files that nothing refers to.
+        holdings: The contents of the store, including the files that nothing refers to.
         result: The result of the check.
     """
     looked = [f"{format_count(result.files, 'file')} of {format_count(result.artifacts, 'artifact')}"]

@@ -173,7 +173,7 @@ def build_vocabulary_table(names: Sequence[str], facts: Sequence[Facts]) -> Tabl
 
 
 def _build_rows(facts: Facts) -> dict[str, str]:
-    """Build the table rows of one vocabulary, as formatted values by row title.
+    """Build a vocabulary's column of the table: formatted values by row title.
 
     Args:
         facts: The object that `build_vocabulary_json` returns, possibly with the key "text".
@@ -200,7 +200,7 @@ def _build_rows(facts: Facts) -> dict[str, str]:
 
 
 def format_pieces(pieces: Sequence[dict[str, Any]]) -> Text:
-    """Format the pieces of a tokenized text, each with its token id. At most MAX_PIECES are shown.
+    """Format the pieces (tokens) of a tokenized text with their ids. At most MAX_PIECES are shown.
 
     Args:
         pieces: Dicts with the keys "token" and "id", as under "pieces" in the result of `build_text_json`.
@@ -242,8 +242,8 @@ def build_vocabulary_json(vocabulary: Vocabulary) -> Facts:
     """Build the JSON object that describes a vocabulary.
 
     Returns:
-        A dict with the keys "size", "algorithm", "words" (the settings of its rule for words; None if unknown),
-        "special_tokens" (ids by token), "ordinary" (number of tokens that stand for text) and "longest" (the longest
+        A dict with the keys "size", "algorithm", "words" (the settings for splitting text into words; None if unknown),
+        "special_tokens" (ids by token), "ordinary" (number of tokens that represent text) and "longest" (the longest
         tokens).
     """
     special = [*vocabulary.special_tokens.values(), *vocabulary.additional_special_tokens]
@@ -299,7 +299,7 @@ def build_comparison_json(
         names: The names of the vocabularies.
         vocabularies: The vocabularies.
         lines: The lines of the text, which are read once.
-        beginning: The beginning of the text, which is searched for words that the vocabularies split differently.
+        beginning: The beginning of the text. Only this is searched for words that the vocabularies split differently.
 
     Returns:
         A dict with the keys "vocabularies" (their descriptions, each with "name" and "text"), "overlap" (numbers of
@@ -323,7 +323,7 @@ def build_comparison_json(
 
 @contextmanager
 def _open_text(sentence: str | None, path: Path | None) -> Iterator[tuple[str, Iterator[str]]]:
-    """Within the block, open the text on which vocabularies are compared.
+    """Open the text on which vocabularies are compared. It is closed at the end of the block.
 
     Args:
         sentence: The text itself, or None.
@@ -392,7 +392,7 @@ def _read_from_store(address: str) -> Vocabulary:
         address: The address of a vocabulary, of all vocabularies with one name, of a store, or of a release.
 
     Raises:
-        InputError: If there is none, or vocabularies with different names are there.
+        InputError: If there is no vocabulary, or there are vocabularies with different names.
     """
     artifacts = find_artifacts(address, "vocabularies")
     names = sorted({artifact.manifest.name for artifact in artifacts})
@@ -406,7 +406,7 @@ def _read_from_store(address: str) -> Vocabulary:
 
 
 def _read_from_file(path: Path) -> Vocabulary:
-    """Read a vocabulary from one file, whose name determines its format.
+    """Read a vocabulary from one file. The file's name determines the format.
 
     Raises:
         InputError: If the name is unknown, the file cannot be read, or the merges of a byte-level BPE are missing.

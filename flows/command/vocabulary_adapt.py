@@ -68,7 +68,7 @@ Texts = Iterable[tuple[str, pa.Array]]  # of a source of this name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DomainCounts:
-    """The words of a domain (texts on one subject) with their counts.
+    """Word counts of a domain (a collection of texts on one subject).
 
     Attributes:
         sources: The word counts by source name.
@@ -78,7 +78,7 @@ class DomainCounts:
 
     @property
     def total(self) -> WordCounts:
-        """The word counts of all sources added up."""
+        """The sum of the word counts of all sources."""
         return merge_counts([*self.sources.values()])
 
 
@@ -118,7 +118,7 @@ def count_domain(addresses: Sequence[str], vocabulary: Vocabulary, store: str, t
 
 
 def _iter_texts(address: str, store: str, text: str, unread: Counter[str]) -> Texts:
-    """Yield the documents at an address in batches of some megabytes, as (source name, string array).
+    """Yield the documents at an address in batches of a few megabytes, as (source name, string array) tuples.
 
     Args:
         address: A file, folder, glob, or corpus.
@@ -146,7 +146,7 @@ def _iter_texts(address: str, store: str, text: str, unread: Counter[str]) -> Te
 
 
 def _iter_corpus_texts(address: str) -> Texts:
-    """Yield the training documents of the newest corpus at an address, as (source name, string array).
+    """Yield the training documents of the newest corpus at an address, as (source name, string array) tuples.
 
     Args:
         address: The address of a corpus, a store or a release.
@@ -163,9 +163,9 @@ def _iter_corpus_texts(address: str) -> Texts:
 
 
 def _iter_file_texts(address: str, text: str, unread: Counter[str]) -> Texts:
-    """Yield the documents in files in batches of about BATCH_CHARACTERS characters, as (name, string array).
+    """Yield the documents in files as (name, string array) tuples, in batches of about BATCH_CHARACTERS characters.
 
-    The name is the name of the file or folder, or the glob. The last batch may be empty.
+    The name is that of the file or folder, or the glob. The last batch may be empty.
 
     Args:
         address: A file, folder or glob.
@@ -192,7 +192,7 @@ def _iter_file_texts(address: str, text: str, unread: Counter[str]) -> Texts:
 def _iter_record_texts(source: FilesSource, unread: Counter[str]) -> Iterator[str]:
     """Yield the text of each readable record of a source.
 
-    Other records are added to the count "records" in `unread`.
+    Unreadable records are added to the count "records" in `unread`.
     """
     for name, path in source.files():
         with hold_unchanged(read_states([str(path)])):
@@ -213,7 +213,8 @@ def resolve_token_count(vocabulary: Vocabulary, tokens: int | None, fill: bool) 
         fill: True to add as many tokens as there are unused slots.
 
     Raises:
-        InputError: If both or neither of `tokens` and `fill` are given, the number is below 1, or no slots are unused.
+        InputError: If both or neither of `tokens` and `fill` are given, the number is below 1, or there are no unused
+            slots.
     """
     if (tokens is None) == (not fill):
         raise InputError(
@@ -240,7 +241,7 @@ def adapt_vocabulary(
     Args:
         vocabulary: The vocabulary to extend.
         domain: The words of the domain.
-        wanted: The largest number of new tokens.
+        wanted: The maximum number of new tokens.
         settings: Which words may become tokens.
         append: True to append all tokens at the end; otherwise, unused slots are filled first.
 
@@ -276,11 +277,11 @@ def adapt_vocabulary(
 def _list_added_tokens(old: Vocabulary, new: Vocabulary, choices: Sequence[Choice]) -> list[dict[str, Any]]:
     """List the added tokens as dicts, in the order in which they were chosen.
 
-    The keys are "token", "id", "count" (of the word), "saved" (number of tokens that the new token saves) and "pieces"
-    (into which the old vocabulary splits the token).
+    The keys are "token", "id", "count" (of the word), "saved" (the number of tokens that it saves in the domain) and
+    "pieces" (the tokens into which the old vocabulary splits it).
 
     Args:
-        old: The vocabulary before.
+        old: The vocabulary before tokens were added.
         new: The vocabulary with the added tokens.
         choices: The words that became tokens.
     """
@@ -321,7 +322,7 @@ def _measure_facts(measures: Measures) -> dict[str, Any]:
 
 
 def render_adaptation(name: str, facts: Facts, output: Path) -> RenderableType:
-    """Render how many tokens the new tokens save, the first new tokens, and how the vocabulary has grown.
+    """Render the effect of an adaptation: the tokens it saves, the first new tokens, and the vocabulary's growth.
 
     Args:
         name: The name of the old vocabulary.

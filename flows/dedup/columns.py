@@ -75,7 +75,7 @@ def merge_types(column_types: Iterable[ColumnTypes]) -> ColumnTypes:
     """Merge the column types of several files into one type for each column name.
 
     Args:
-        column_types: For each file the types from `find_column_types`.
+        column_types: The types from `find_column_types` for each file.
 
     Returns:
         Maps each column name to its Arrow type, or to None if the types differ and have no common type.

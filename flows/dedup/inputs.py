@@ -108,7 +108,7 @@ class RowChunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """The pieces (ranges) of all input files, and the state of these files.
+    """The pieces (ranges) of all input files, and the state of the files before they are read.
 
     Attributes:
         pieces: All pieces, in the order of the inputs.
@@ -166,7 +166,7 @@ def _list_files(source: FilesSource) -> list[tuple[str, Path]]:
         source: The source. The name of a file is relative to its path.
 
     Raises:
-        InputError: If there are no files, or the path is inside a store. The message does not mention a recipe.
+        InputError: If there are no files, or the path is inside a store.
     """
     if not is_object_address(source.path):
         refuse_store(split_glob(source.path)[0])
@@ -365,7 +365,7 @@ def find_text(fields: Fields, names: Sequence[str]) -> str | None:
 
 
 def _group_rows(rows: Iterator[Fields], names: Sequence[str]) -> Iterator[RowChunk]:
-    """Yield rows in chunks of at most CHUNK_ROWS rows, or fewer if the texts are long.
+    """Group rows into chunks of at most CHUNK_ROWS rows, or fewer if the texts are long.
 
     Args:
         rows: One dictionary per row; None for a row that could not be read.
@@ -457,7 +457,7 @@ def _convert_texts(column: pa.Array, path: Path, name: str) -> pa.Array:
     """Convert a text column to large_string. Bytes that are not valid UTF-8 are replaced by replacement characters.
 
     Args:
-        column: The column. A null type gives nulls.
+        column: The column. If its type is null, the result contains only nulls.
         path: Path of the file, for the error message.
         name: Name of the column, for the error message.
 
@@ -480,7 +480,7 @@ def _convert_texts(column: pa.Array, path: Path, name: str) -> pa.Array:
 
 
 def _read_corpus_chunks(part: CorpusPart) -> Iterator[RowChunk]:
-    """Yield the documents in a part (file set) of a corpus in chunks, with the column "id", without deleted documents.
+    """Yield the documents of a corpus part (file set) in chunks with the column "id". Skips deleted documents.
 
     Raises:
         Damaged: If a file of the corpus is damaged.

@@ -37,7 +37,7 @@ REASONS = ("", EXACT, NEAR, UNREAD, HAS_COPIES, EMPTIED, CUT)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowVerdicts:
-    """The decisions about n rows. The rows of the corpus to compare with come first, followed by the input rows.
+    """The decisions about n rows. The rows of the corpus to compare with come first; the input rows follow.
 
     Attributes:
         reason: int8 [n], index in REASONS of why the row is removed; 0 if the row is kept.
@@ -70,11 +70,11 @@ def judge_rows(
     """Decide which rows are kept, and find the survivor of each removed duplicate.
 
     Args:
-        table: Text hashes and band keys (hashes that similar rows tend to share) of all rows.
-        sketch: Number of shingles and state of all rows.
+        table: The text hashes and band keys (hashes that similar rows tend to share) of all rows.
+        sketch: The number of shingles and the state of each row.
         num_against: Number of rows at the beginning that belong to the corpus to compare with. They are always kept.
         settings: Settings of the duplicate search.
-        keep: Which of several duplicates is kept: "first", "longest" or "none".
+        keep: Which row of a group of duplicates is kept: "first", "longest" or "none".
         read_sets: Function that takes row indices in ascending order and yields the rows' sets of shingles (runs of
             words) in blocks.
         folder: Folder for scratch files.
@@ -125,7 +125,7 @@ class Recall:
         pairs: Number of pairs of a text and its copy whose similarity is at least the threshold and below 1; 0 if
             nothing was measured.
         found: Share of these pairs that have a common band key (a hash that similar rows tend to share).
-        theory: Expected value of `found` according to the probability curve of the bands.
+        theory: Expected value of `found`, from the probability that a pair with a given similarity shares a band key.
     """
 
     pairs: int

@@ -45,7 +45,7 @@ class PieceVerdict:
 
 
 def name_added_columns(types: ColumnTypes) -> list[str]:
-    """Choose names for the columns that removed rows get (ADDED_COLUMNS, in that order): "file", "row", "reason", ...
+    """Choose names for the columns that are added to removed rows, in the order of ADDED_COLUMNS: "file", "row", ...
 
     Underscores are appended to names that are already in use.
 
@@ -163,7 +163,7 @@ class RowWriter:
 
 
 def _iter_lines(chunk: RowChunk, rows: Int64s, added: pa.RecordBatch | None) -> Iterator[bytes]:
-    """Yield rows as the bytes of JSON lines, with line endings.
+    """Yield each row as a JSON line in bytes, with its line ending.
 
     Args:
         chunk: The chunk.
@@ -187,7 +187,7 @@ def _iter_lines(chunk: RowChunk, rows: Int64s, added: pa.RecordBatch | None) -> 
 
 
 def _iter_original_lines(chunk: RowChunk, rows: Int64s) -> Iterator[bytes]:
-    """Yield the original JSON line of each row, or a line built from the row's fields if there is none.
+    """Yield the original JSON line of each row. A row that was not read from JSON lines becomes a new line.
 
     The lines are bytes without line endings. `rows` has the zero-based indices of the rows in the chunk.
     """

@@ -66,12 +66,13 @@ def _find_parts(data: Bytes, offsets: Int64s, to_blank: bool, hashes: UInt64s, s
     """Find the parts (lines or paragraphs) of each of n texts.
 
     Args:
-        data: uint8, the UTF-8 bytes of all texts
-        offsets: int64 [n + 1], the start of each text in `data`
+        data: uint8, the UTF-8 bytes of all texts.
+        offsets: int64 [n + 1], the start of each text in `data`, and the end of the last one.
         to_blank: True if parts are paragraphs, which end at a blank line; False if they are lines.
-        hashes: uint64 [at least the number of parts], output
-        spans: int64 [at least the number of parts, 2], output: the first byte and the end of each part in its text
-        counts: int64 [n], output: the number of parts of each text
+        hashes: uint64 [at least the number of parts]. Output: the hash of each part.
+        spans: int64 [at least the number of parts, 2]. Output: the start and end of each part, as byte offsets in its
+            text.
+        counts: int64 [n]. Output: the number of parts in each text.
     """
     size = 0
     for row in range(len(counts)):
@@ -180,7 +181,7 @@ def _replace_texts(chunk: RowChunk, new: Mapping[int, str], names: Sequence[str]
 
 
 def with_text(fields: Fields, names: Sequence[str], text: str) -> Fields:
-    """Return a copy of a row's fields with another text.
+    """Return a copy of a row's fields with a new text.
 
     The text replaces the one that `find_text` returns, which must exist.
 
@@ -206,7 +207,7 @@ def remove_parts(text: str, spans: Sequence[Sequence[int]], is_removed: Sequence
     Args:
         text: The text.
         spans: Start and end of each part as byte offsets in the UTF-8 text, in ascending order. Must not be empty.
-        is_removed: One value for each part; True if it is removed.
+        is_removed: One value per part: True if it is removed.
 
     Returns:
         The text without the removed parts, which is "" if all are removed, and the text of the removed parts.

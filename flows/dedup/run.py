@@ -84,10 +84,10 @@ class DedupSettings:
         id: Name of the column that identifies a row in the output; "" to identify rows by file and row number.
         within: Name of a column; only rows with the same value in it are compared. "" to compare all rows.
         against: A corpus in a store, or files; rows that duplicate one of their rows are removed. "" for none.
-        keep: Which of several duplicates is kept: "first", "longest" or "none".
+        keep: Which row of a group of duplicates is kept: "first", "longest" or "none".
         exact_only: If True, only texts that are equal byte for byte are duplicates.
-        parts: "lines" or "paragraphs": the unit of text to remove from kept rows if an earlier row contains it; "" to
-            leave their texts unchanged.
+        parts: "lines" or "paragraphs": the units of text that are removed from kept rows if an earlier row contains
+            them. "" to leave texts unchanged.
     """
 
     threshold: float = 0.8
@@ -121,7 +121,7 @@ class DedupSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DedupOutcome:
-    """The counts that `cloze dedup` prints.
+    """The results that `cloze dedup` prints.
 
     Attributes:
         files: Number of input files.
@@ -154,7 +154,7 @@ class DedupOutcome:
 
 
 def dedup(inputs: Sequence[str], output: Path, settings: DedupSettings, workers: int) -> DedupOutcome:
-    """Write the rows of some files without duplicates, and write the removed rows next to them.
+    """Write the rows of some files without duplicates, and write the removed rows to separate files next to them.
 
     Args:
         inputs: Files, folders or glob patterns.
@@ -253,10 +253,10 @@ def _sketch_pieces(
 
 @contextmanager
 def _open_workers(workers: int) -> Iterator[Callable[..., Iterator[Any]]]:
-    """Within the block, provide a function that runs calls in this process (if `workers` is 1) or in worker processes.
+    """Open worker processes for the block, and yield a function that runs calls. With one worker, it uses this process.
 
-    The function takes a function and an iterable of argument tuples, and yields the results in the same order. If a
-    call fails, its exception is raised; calls that have not started are not run, and raise InputError.
+    It takes a function and an iterable of argument tuples, and yields the results in order. If a call fails, its
+    exception is raised; calls that have not started are not run, and raise InputError.
     """
     if workers == 1:
         yield lambda function, calls: (function(*each) for each in calls)
@@ -401,7 +401,7 @@ def _find_part_cuts(
 
 
 class _RowNamer:
-    """Callable that names rows by the value of the id column, or by file and row number.
+    """Callable that returns the names of rows: the value of the id column, or the file and row number.
 
     Args:
         pieces: All pieces of the input.
@@ -422,7 +422,7 @@ class _RowNamer:
         """Return the one-based number of each row in its file: int64.
 
         Args:
-            rows: int64, indices of rows in the whole input
+            rows: int64, indices of rows in the whole input.
         """
         at = self._find_pieces(rows)
         return self._firsts[at] + rows - self._starts[at] + 1
@@ -440,7 +440,7 @@ class _RowNamer:
         """Return the index of the piece (range of a file) that contains each row: int64.
 
         Args:
-            rows: int64, indices of rows in the whole input
+            rows: int64, indices of rows in the whole input.
         """
         return np.searchsorted(self._starts, rows, side="right") - 1
 
@@ -450,7 +450,7 @@ def _build_verdict(verdicts: RowVerdicts, names: _RowNamer, cuts: PartCuts, at: 
 
     Args:
         verdicts: The decisions about all rows.
-        names: Names the rows.
+        names: Callable that returns the names of rows.
         cuts: The lines or paragraphs to remove from the rows of the piece.
         at: Index of the piece.
         starts: int64 [pieces + 1], index of the first row of each piece.
@@ -496,7 +496,7 @@ def _write_output(
         output: The file or folder to write.
         scratch: Folder for the temporary files, on the same disk.
         workers: Number of worker processes.
-        reading: The context in which the inputs are read. It is closed before the files are renamed.
+        reading: The context that keeps the inputs open for reading. It is closed before the files are renamed.
 
     Raises:
         InputError: If an input changed while it was read, or the output has appeared meanwhile.
@@ -533,7 +533,7 @@ def _group_pieces(
 
     Args:
         pieces: Pairs of a piece and the decisions about its rows.
-        workers: Number of worker processes. A small input is divided into about as many groups.
+        workers: Number of worker processes. A small input is divided into about this many groups.
 
     Returns:
         One list of pairs for each output file.

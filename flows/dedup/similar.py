@@ -102,10 +102,10 @@ def _read_parent(place: Place, parent: Parent) -> Manifest:
 
     Args:
         place: The store.
-        parent: Names the artifact.
+        parent: The reference to the artifact.
 
     Raises:
-        InputError: If the store no longer has the artifact. The message says what to do.
+        InputError: If the store no longer has the artifact.
     """
     folder = f"{parent.role}/{parent.name}/{parent.fingerprint}"
     manifest = read_manifest(place, folder)

@@ -59,7 +59,7 @@ class SketchSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sketch:
-    """The sketches of n consecutive rows: the hashes by which duplicates are found without the texts.
+    """The sketches of n consecutive rows: hashes for finding duplicates without reading the texts again.
 
     Attributes:
         columns: Maps "set_hash" and the names of the band keys (hashes that similar rows tend to share) to uint64 [n]
@@ -123,7 +123,10 @@ def sketch_chunks(piece: InputPiece, settings: SketchSettings) -> Iterator[Sketc
 
 
 def join_sketches(sketches: Sequence[Sketch]) -> Sketch:
-    """Concatenate the sketches (hashes for finding duplicates) of consecutive rows. No sketches give an empty one."""
+    """Concatenate the sketches (hashes for finding duplicates) of consecutive rows.
+
+    The result for no sketches is an empty sketch.
+    """
     names = sketches[0].columns if sketches else ()
     return Sketch(
         columns={name: np.concatenate([each.columns[name] for each in sketches]) for name in names},
@@ -142,7 +145,7 @@ def _sketch_chunk(chunk: RowChunk, piece: InputPiece, settings: SketchSettings, 
 
     Args:
         chunk: The rows.
-        piece: The piece that they belong to, which names the id and group columns.
+        piece: The piece that the rows belong to. It specifies the id and group columns.
         settings: What the sketch contains.
         max_samples: Maximum number of texts to sample.
     """

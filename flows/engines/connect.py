@@ -29,7 +29,7 @@ _START_HINT = "`dask scheduler` starts one, and `dask worker {address}` a worker
 
 
 class SchedulerLost(Exception):
-    """Raised when the connection to the Dask scheduler is lost, and the submitted task with it."""
+    """Raised when the connection to the Dask scheduler is lost. The submitted task is lost as well."""
 
 
 def connect_client(address: str) -> Client:
@@ -94,7 +94,7 @@ def connect_at_start(address: str) -> Client:
 
 
 def connect_again(address: str, tell: Callable[[str], None]) -> Client:
-    """Wait until a Dask scheduler that was lost responds again, and return a new client.
+    """Wait until a Dask scheduler responds again after the connection was lost, and return a new client.
 
     Args:
         address: The address of the scheduler.
@@ -123,14 +123,14 @@ def connect_again(address: str, tell: Callable[[str], None]) -> Client:
 
 
 def explain_start(address: str) -> str:
-    """Return the words that explain how to start a scheduler, and a worker for the given scheduler address."""
+    """Return instructions for starting a scheduler, and a worker that connects to the given scheduler address."""
     return _START_HINT.format(address=address)
 
 
 def get_workers(client: Client) -> Mapping[str, Any]:
     """Return the scheduler's information about its workers: a dictionary for each worker, by the worker's address.
 
-    It has "nthreads" (number of threads), "resources" (such as {"GPU": 1}) and what else Dask reports.
+    Each has "nthreads" (number of threads), "resources" (such as {"GPU": 1}) and other keys that Dask reports.
     """
     workers: Mapping[str, Any] = client.scheduler_info()["workers"]
     return workers
@@ -142,7 +142,7 @@ def list_training_workers(client: Client) -> list[str]:
 
 
 def ask_all(client: Client, function: Callable[..., Any], *args: Any) -> dict[str, Any]:
-    """Call a function on each worker of a cluster, and return the results by the worker's address.
+    """Call a function on each worker of a cluster, and return the results keyed by worker address.
 
     Args:
         client: Client of the scheduler.
@@ -177,8 +177,8 @@ def inspect_cluster(address: str) -> tuple[str, str]:
     """Describe the state of the Dask cluster whose scheduler is at an address.
 
     Returns:
-        A tuple: one line with its workers, threads and memory; and what the user must do before a run can use it, or
-        "".
+        Two strings: a line with the number of workers and threads and the memory, and what the user must do before a
+        run can use the cluster ("" if nothing).
 
     Raises:
         InputError: If no scheduler responds, or a worker does not have Cloze installed.
@@ -201,7 +201,7 @@ def inspect_cluster(address: str) -> tuple[str, str]:
 
 
 def _describe_remedy(machines: Mapping[str, Machine]) -> str:
-    """Describe how workers differ from this machine and what to do about it; "" if none differs.
+    """Describe how workers differ from this machine, and how to fix it. Returns "" if none of them differs.
 
     Args:
         machines: The machine of each worker, by the worker's address.

@@ -53,11 +53,11 @@ class TrainingEngine(Protocol):
             plans: The missing parts (outputs) of the stage, each with a training job.
             distrusted: Paths of damaged files in the store, which must not be read.
             on_event: Called with each event of the trainer (a dict), on this thread.
-            stop: Object to call from another thread to stop the training run.
+            stop: Object that another thread calls to stop the training run.
 
         Returns:
             True once the model is in the store; False, without training, if there is no such machine.
 
         Raises:
-            InputError: If the training run cannot be made, for a reason that the user can fix.
+            InputError: If training is not possible for a reason that the user can fix.
         """

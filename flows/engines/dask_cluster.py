@@ -75,11 +75,11 @@ def train_on_worker(address: str, model: str, work: bytes, on_event: OnEvent, st
 
     Args:
         address: The address of the scheduler.
-        model: The name of the model in messages.
+        model: The name of the model, for messages.
         work: The pickled argument of `perform_training`.
         on_event: Called with each event of the trainer (a dict), on this thread.
-        stop: Object to call from another thread to stop the training run.
-        tell: Called with a line to print if there is no such worker, or the scheduler is lost.
+        stop: Object that another thread calls to stop the training run.
+        tell: Called with a line to print if there is no such worker, or if the connection to the scheduler is lost.
 
     Returns:
         True once the model is in the store; False if no worker declares a GPU.
@@ -138,7 +138,7 @@ class RemoteTraining:
     kill = terminate  # where nobody listens any more
 
     def wait(self) -> int:
-        """Wait until `listen` has returned or raised, and return 0 as the exit code."""
+        """Wait until `listen` has returned or raised an exception, and return 0 as the exit code."""
         self._ended.wait()
         return 0
 
@@ -188,7 +188,7 @@ class RemoteTraining:
         return has_begun and not self._has_left
 
     def _check_workers(self) -> None:
-        """Check, at most every few seconds, whether this training run's worker or a possible replacement is there.
+        """Check, at most every few seconds, that this training run's worker or a possible replacement is connected.
 
         Raises:
             InputError: If no worker has had a GPU for RECONNECT_SECONDS.
@@ -211,8 +211,8 @@ class RemoteTraining:
         """Wait for a message from the worker, and pass a trainer event to `on_event`.
 
         Args:
-            on_event: Called with the event (a dict). It is not called if there is no message, or one of the worker's
-                own.
+            on_event: Called with the event (a dict). Not called if no message arrives, or if it is not from the
+                trainer.
             seconds: Maximum time to wait.
         """
         try:
@@ -302,7 +302,7 @@ class Cluster:
 
         Raises:
             WorkerDied: If the process that ran the function ended, or one worker after another did.
-            InputError: If there has been no scheduler or suitable worker for RECONNECT_SECONDS.
+            InputError: If there was no scheduler or no suitable worker for RECONNECT_SECONDS.
             PoolClosed: If the cluster was closed.
             Exception: Whatever the function raised, unchanged.
         """
@@ -375,7 +375,7 @@ class Cluster:
             call: The pickled function and arguments, for `perform_call`.
 
         Raises:
-            SchedulerLost: If the connection to the scheduler is lost; the call can be made again.
+            SchedulerLost: If the connection to the scheduler is lost. The call can be repeated.
             WorkerDied: If one worker after another ended.
             InputError: If there has been no suitable worker for RECONNECT_SECONDS.
             PoolClosed: If the cluster was closed.
@@ -402,7 +402,7 @@ class Cluster:
                 self._futures.discard(future)
 
     def _wait(self, client: Client, future: Future[Answer]) -> Answer:
-        """Wait for the answer of a task, and check now and then that the scheduler and suitable workers are there.
+        """Wait for a task's answer, and regularly check that the scheduler and suitable workers are connected.
 
         Raises:
             SchedulerLost: If the connection to the scheduler is lost.
@@ -423,10 +423,10 @@ class Cluster:
             raise PoolClosed(f"The cluster was left while it ran {purpose}.")
 
     def _check_workers(self, client: Client) -> None:
-        """Check, at most every few seconds for all threads together, whether there are suitable workers.
+        """Check that suitable workers are connected. All threads together check at most every few seconds.
 
         Raises:
-            InputError: If there have been none for RECONNECT_SECONDS.
+            InputError: If there were none for RECONNECT_SECONDS.
         """
         with self._lock:
             now = time.monotonic()
@@ -442,7 +442,7 @@ class Cluster:
             )
 
     def _connect_again(self, lost: Client) -> None:
-        """Replace a client that has lost the scheduler. If several threads call this, only the first reconnects.
+        """Replace a client that has lost its connection. If several threads call this, only the first one reconnects.
 
         Raises:
             InputError: If the scheduler does not come back.
@@ -467,13 +467,13 @@ class Cluster:
             ) from error
 
     def _check_identities(self, identities: Mapping[str, Identity]) -> None:
-        """Check that all workers have the program versions of this machine.
+        """Check that all workers have the same program versions as this machine.
 
         Args:
             identities: The result of `read_identity` on each worker, by the worker's address.
 
         Raises:
-            InputError: If a worker has other versions.
+            InputError: If a worker has different versions.
         """
         for worker, identity in sorted(identities.items()):
             if mismatch := describe_differences(self._identity, identity):
@@ -484,11 +484,11 @@ class Cluster:
                 )
 
     def _skip_worker(self, worker: str, differences: str) -> None:
-        """Make no more calls on a worker that joined after the start of the run and has other program versions.
+        """Exclude a worker from further calls because it joined the running cluster with other program versions.
 
         Args:
             worker: The address of the worker.
-            differences: What is different, for the message.
+            differences: A description of the differences, for the message.
         """
         with self._lock:
             is_reported, self._skipped_workers[worker] = worker in self._skipped_workers, differences
@@ -496,9 +496,9 @@ class Cluster:
             self._tell(f"The worker {worker} is skipped because it is not like this machine: it has {differences}.")
 
     def _list_fit_workers(self, client: Client) -> list[str] | None:
-        """List the addresses of the workers that calls may be made on; None if that is all of them.
+        """List the addresses of the workers that may be called. Returns None if all of them may.
 
-        If no worker is left, the list contains only "none", which is no address, so that the task waits.
+        If no worker is left, returns the list ["none"]. This is not an address, so the task waits.
         """
         if not self._skipped_workers:
             return None

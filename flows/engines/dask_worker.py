@@ -60,10 +60,10 @@ class Answer(NamedTuple):
     """A worker's response to a call.
 
     Attributes:
-        outcome: DONE, RAISED or UNFIT (the worker has other program versions, so that it did not make the call).
+        outcome: DONE, RAISED or UNFIT (the worker did not make the call because its program versions differ).
         value: The pickled result (DONE) or exception (RAISED); for UNFIT, the differing versions, as UTF-8 text.
         worker: The address of the worker.
-        notices: A message for each time that the worker repeated the call.
+        notices: One message for each time the worker repeated the call.
     """
 
     outcome: str
@@ -73,11 +73,11 @@ class Answer(NamedTuple):
 
 
 class TaskCancelled(Exception):
-    """Raised inside a call when its Dask task was cancelled, because nobody waits for the result any more."""
+    """Raised within a call if its Dask task was cancelled, because the result is no longer needed."""
 
 
 class _Pools:
-    """The process pools of this worker: one for each combination of limits and program version, while it is in use."""
+    """The process pools of this worker, one for each combination of limits and program version that is in use."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -87,12 +87,12 @@ class _Pools:
 
     @contextmanager
     def hold_pool(self, limits: WorkerLimits, program: str, notices: list[str]) -> Iterator[WorkerPool]:
-        """Within the block, keep the process pool for a call open, and provide it.
+        """Yield the process pool for a call, and keep it open during the block.
 
         Args:
             limits: Limits of time and memory for each process.
             program: Version of Cloze; each version has its own pool.
-            notices: List to which a message is appended each time that the call is repeated.
+            notices: List to which a message is appended each time the call is repeated.
         """
         key = (limits, program)
         self._thread.notices = notices
@@ -114,7 +114,7 @@ class _Pools:
                 timer.start()
 
     def _add_notice(self, line: str) -> None:
-        """Append a message to the list of the call that this thread performs."""
+        """Append a message to the notices of the call that the current thread is performing."""
         self._thread.notices.append(line)
 
     def _close_idle(self, key: tuple[WorkerLimits, str], pool: WorkerPool) -> None:
@@ -154,7 +154,7 @@ def perform_call(call: bytes, limits: WorkerLimits, expected: Identity) -> Answe
 
 
 def refuse_mismatch(worker: Worker, expected: Identity) -> Answer | None:
-    """Compare the program versions of this worker with those that a call expects.
+    """Compare this worker's program versions with the versions that a call expects.
 
     Args:
         worker: This worker.
@@ -168,7 +168,7 @@ def refuse_mismatch(worker: Worker, expected: Identity) -> Answer | None:
 
 
 def answer_call(worker: str, call: Callable[[], object], notices: list[str]) -> Answer:
-    """Call a function, and return its result or its exception as an answer. No exception of the function is raised.
+    """Call a function, and wrap its result or exception in an answer. Exceptions of the function are not raised.
 
     Args:
         worker: The address of this worker.
@@ -194,7 +194,7 @@ def unpack_answer(answer: Answer) -> Any:
     """Return the result in an answer, or raise its exception.
 
     Raises:
-        InputError: If the worker was unfit for the call.
+        InputError: If the worker had other program versions than the call expects.
         Exception: The exception that the call raised on the worker.
     """
     if answer.outcome == UNFIT:
@@ -250,9 +250,9 @@ def save_checkpoint(place: Place, stage: Stage, work: Path) -> None:
 
 
 def fetch_checkpoint(place: Place, stage: Stage, work: Path) -> None:
-    """Copy the newest checkpoint in the store into a trainer's work folder, unless the folder has one that is as new.
+    """Copy the newest checkpoint from the store into a trainer's work folder.
 
-    Does nothing if the store contains no complete checkpoint.
+    Does nothing if the folder has a checkpoint that is at least as new, or the store has no complete checkpoint.
 
     Args:
         place: The store.
@@ -335,7 +335,9 @@ POLL_SECONDS = 0.25
 
 
 def perform_training(work: bytes, topic: str, expected: Identity) -> Answer:
-    """Train a model on this worker and write it into the store. The value of the answer is the number of parts built.
+    """Train a model on this worker, and write it into the store.
+
+    The value of the answer is the number of parts (outputs) built.
 
     Args:
         work: A pickled tuple (store, stage, plans of the missing parts, paths of damaged files).
@@ -390,14 +392,14 @@ def _train(work: bytes, send_event: Callable[..., None], stop: Stop) -> int:
 
 
 def _train_one(place: Place, stage: Stage, job: TrainingJob, send_event: Callable[..., None], stop: Stop) -> None:
-    """Train the model of one job, and copy each checkpoint to the store unless the store is a folder.
+    """Train the model of one job. If the store is not a local folder, each checkpoint is copied into it.
 
-    Training resumes from the newest copy.
+    Training resumes from the newest copied checkpoint.
 
     Args:
         place: The store.
         stage: The stage of the model.
-        job: What is trained, and its work folder on this machine.
+        job: The training job. Its work folder is on this machine.
         send_event: Called with the fields of each trainer event, as keyword arguments.
         stop: Stops the training run.
     """
@@ -415,13 +417,13 @@ def _train_one(place: Place, stage: Stage, job: TrainingJob, send_event: Callabl
 
 @contextmanager
 def stop_when(stop: Stop, should_stop: Callable[[], bool]) -> Iterator[None]:
-    """Within the block, stop the training run as soon as `should_stop()` returns True.
+    """During the block, stop the training run as soon as `should_stop()` returns True.
 
     The function is called every POLL_SECONDS, on another thread.
 
     Args:
         stop: Object to call to stop the training run.
-        should_stop: Takes no arguments.
+        should_stop: Function without arguments.
     """
     is_over = threading.Event()
 

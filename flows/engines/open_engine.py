@@ -32,14 +32,15 @@ def open_engine(
     tell: Callable[[str], None],
     find_shared_paths: Callable[[], SharedPaths],
 ) -> Iterator[RunEngine]:
-    """Within the block, open an engine: a pool of processes on this machine, or the workers of a Dask cluster.
+    """Open an engine for the block: a pool of processes on this machine, or the workers of a Dask cluster.
 
     Args:
         address: "local", or the address of a Dask scheduler.
         workers: The number of processes in the local pool; ignored for a cluster.
         limits: Limits of time and memory for each worker.
         tell: Called with a line to print if a call is repeated, or a worker cannot be used.
-        find_shared_paths: Returns the files that the workers of a cluster must see; not called for the local pool.
+        find_shared_paths: Function that returns the files that the workers of a cluster must see. It is not called for
+            the local pool.
 
     Raises:
         InputError: If no scheduler responds at the address, it has no worker, or a worker cannot be used for this run.
@@ -83,8 +84,8 @@ def inspect_engine(address: str) -> tuple[str, str]:
         address: The address of the scheduler.
 
     Returns:
-        A tuple: one line with its workers, threads and memory; and what the user must do before a run can use it, or
-        "".
+        Two strings: a line with the number of workers and threads and the memory, and what the user must do before a
+        run can use the cluster ("" if nothing).
 
     Raises:
         InputError: If Dask is not installed, no scheduler responds at the address, or a worker does not have Cloze

@@ -37,7 +37,7 @@ Identity = Mapping[str, str]
 
 
 def read_identity() -> Identity:
-    """Return the versions of everything that affects the bytes of the files that this process builds, by name.
+    """Return the version of everything that can affect the bytes of files built by this process, by name.
 
     These are Python, the processor, Cloze itself (its version and a digest of its sources), libraries, and plugins. The
     version of a missing library is "none".
@@ -52,7 +52,7 @@ def read_identity() -> Identity:
 
 
 def compute_program_digest(root: Path) -> str:
-    """Return the hexadecimal sha256 of the names and contents of the source files that affect output bytes.
+    """Return a hexadecimal SHA-256 digest of the names and contents of all source files that affect output bytes.
 
     Args:
         root: The root of the checkout.
@@ -88,7 +88,7 @@ FILES_CHECKED_PER_SOURCE = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedPaths:
-    """The files that every worker of a cluster must see, which are checked before a run builds anything.
+    """Files that every worker of a cluster must be able to read. They are checked before a run builds anything.
 
     Attributes:
         store: The address of the store.
@@ -121,10 +121,10 @@ class SharedPaths:
 
 
 def find_invisible_path(paths: SharedPaths) -> str:
-    """Describe the first path that is missing or different on this machine; "" if there is none.
+    """Describe the first path that is missing or different on this machine. Returns "" if there is none.
 
     Args:
-        paths: The store and raw files, as the machine of the run sees them.
+        paths: The store and raw files, as seen on the machine that runs the recipe.
 
     Returns:
         For example, "the raw file /data/a.txt (No such file or directory)".
@@ -142,10 +142,10 @@ def find_invisible_path(paths: SharedPaths) -> str:
 
 
 def _find_invisible_store(paths: SharedPaths) -> str:
-    """Describe why this machine cannot read the run's store; "" if it can.
+    """Describe why this machine cannot read the run's store. Returns "" if it can.
 
     Args:
-        paths: The store, and a file in it, as the machine of the run sees them.
+        paths: The store and a file in it, as seen on the machine that runs the recipe.
 
     Returns:
         For example, "the store /data (it has nothing there)".
@@ -161,13 +161,13 @@ def _find_invisible_store(paths: SharedPaths) -> str:
 
 
 def check_visible(missing_by_worker: Mapping[str, str]) -> None:
-    """Check that all workers of a cluster see the files that they need.
+    """Check that all workers of a cluster can read the files that they need.
 
     Args:
-        missing_by_worker: The result of `find_invisible_path` on each worker, by the worker's address.
+        missing_by_worker: The result of `find_invisible_path` on each worker, by worker address.
 
     Raises:
-        InputError: If a worker does not see all files.
+        InputError: If a worker cannot read all files.
     """
     missing = {worker: what for worker, what in missing_by_worker.items() if what}
     if missing:

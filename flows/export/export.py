@@ -101,7 +101,7 @@ LABEL_MEANINGS = {
 class DocumentRows:
     """The documents of a corpus as rows to export.
 
-    While this object exists, a clean-up of the store does not delete the files of the corpus.
+    As long as this object exists, a clean-up of the store does not delete the files of the corpus.
 
     Attributes:
         artifact: The stored corpus.
@@ -170,7 +170,7 @@ class ExampleRows:
     def schema(self) -> pa.Schema:
         """The Arrow schema of exported training examples, with a description of each column in its metadata.
 
-        The metadata of the schema itself describe vocabulary, masks and settings, as those of shard files do.
+        Like that of shard files, the metadata of the schema itself describes the vocabulary, masks and settings.
 
         Raises:
             InputError: If the store no longer has the vocabulary.
@@ -223,7 +223,7 @@ class ExampleRows:
 
 
 def describe_field(name: str, kind: pa.DataType, meaning: str) -> pa.Field:
-    """Return an Arrow field with `meaning` as the description in its metadata; without metadata if `meaning` is ""."""
+    """Build an Arrow field whose metadata has `meaning` as its description. It has no metadata if `meaning` is ""."""
     return pa.field(name, kind, metadata={"description": meaning} if meaning else None)
 
 
@@ -241,7 +241,7 @@ class ExportSettings:
         file_mib: Maximum size of a file in MiB. A single row that is larger is written to a separate file.
 
     Raises:
-        InputError: If a split has another name.
+        InputError: If the name of a split is unknown.
     """
 
     splits: tuple[str, ...] = SPLITS
@@ -261,7 +261,7 @@ def choose_artifact(address: str, kind: str | None, name: str | None) -> Artifac
         name: Name of the corpus or shard set. If None, any name matches.
 
     Raises:
-        InputError: If there is no match, or if matches have different kinds or names. The message lists the choices.
+        InputError: If nothing matches, or the matches have different kinds or names. The message lists the choices.
     """
     if kind is not None:
         check_choice("--kind", kind, EXPORTED_KINDS)
@@ -330,8 +330,8 @@ def write_rows(
         settings: The splits to export and the maximum size of a file.
 
     Returns:
-        The written files, and a dictionary from the name of each split in the exported data to its number of tokens
-        (for examples) or bytes of text (for documents).
+        The written files, and a dictionary with the number of tokens (for examples) or bytes of text (for documents) in
+        each split, by its name in the exported data.
 
     Raises:
         Damaged: If a stored file is damaged.

@@ -76,8 +76,8 @@ class ExportedFile:
         path: Path relative to the export folder.
         size_bytes: Size of the file in bytes.
         sha256: SHA-256 digest of the file, as a hexadecimal string.
-        split: Name of the split in the exported data whose rows the file contains, such as "train"; "" if the file has
-            no rows.
+        split: Name, in the exported data, of the split that the rows belong to, such as "train"; "" if the file has no
+            rows.
         rows: Number of rows in the file.
         row_bytes: Size of the rows in memory, in bytes.
     """
@@ -139,18 +139,18 @@ class SplitWriter:
         return [replace(file, path=self._rename_file(number, file.path)) for number, file in enumerate(self._files)]
 
     def _rename_file(self, number: int, path: str) -> str:
-        """Rename a file to its final name, which contains the number of files, and return the new path.
+        """Rename a file to its final name, which includes the total number of files, and return the new path.
 
         Args:
             number: Zero-based index of the file.
-            path: Its path relative to the export folder. So is the result.
+            path: Path of the file. It is relative to the export folder, like the result.
         """
         name = f"data/{self._split}-{number:05}-of-{len(self._files):05}.parquet"
         (self._folder / path).rename(self._folder / name)
         return name
 
     def _write_group(self) -> None:
-        """Write the pending rows as one row group. If it may not fit into the current file, a new file is begun."""
+        """Write the pending rows as one row group, in a new file if the group might not fit into the current one."""
         if self._sink is not None and self._sink.tell() + self._pending_bytes + FOOTER_BYTES > self._file_bytes:
             self._close()
         if self._sink is None:
@@ -213,7 +213,7 @@ def compute_row_sizes(batch: pa.RecordBatch) -> Int64s:
 
 
 def _iter_sizes(column: pa.Array) -> Iterator[Int64s]:
-    """Yield int64 arrays with one entry per row, which add up to the sizes of a column's values in bytes."""
+    """Yield int64 arrays with one entry per row. Their sum is the size of each value of a column in bytes."""
     kind = column.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         yield pc.fill_null(pc.binary_length(column), 0).to_numpy(zero_copy_only=False).astype(np.int64) + 4
@@ -237,8 +237,8 @@ class DocumentCounts:
     Deleted documents are not counted.
 
     Attributes:
-        counts: Maps tuples with one value for each of COUNT_KEYS, in that order, to the number of documents. The
-            language or license is "" if it is unknown.
+        counts: Number of documents by tuple. A tuple has one value for each of COUNT_KEYS, in that order; an unknown
+            language or license is "".
     """
 
     counts: Counter[tuple[str, ...]]
@@ -250,7 +250,7 @@ class DocumentCounts:
             names: The keys to group by, such as "source".
 
         Returns:
-            Maps tuples with one value for each of `names` to the number of documents, in ascending order of the tuples.
+            Number of documents by tuple, sorted by tuple. A tuple has one value for each of `names`, in that order.
 
         Raises:
             ValueError: If a name is not one of the COUNT_KEYS.
@@ -263,7 +263,7 @@ class DocumentCounts:
 
     @property
     def total(self) -> int:
-        """The total number of documents in these counts."""
+        """The total number of documents."""
         return self.counts.total()
 
 
@@ -308,7 +308,7 @@ class Provenance:
 
     @property
     def names_files(self) -> bool:
-        """True if the recipe allows showing the names of raw files, which may contain the names of people."""
+        """True if the recipe allows raw file names to be shown. They may contain the names of people."""
         return self.recipe is not None and self.recipe.privacy.samples == "text"
 
     @cached_property
@@ -334,7 +334,7 @@ class Provenance:
         return libraries | dict(self.record.versions if self.record is not None else {})
 
     def find_parent(self, manifest: Manifest, kind: str) -> Manifest | None:
-        """Find the last parent of the given kind that a manifest (description of an artifact) names.
+        """Find the last parent of a given kind that is listed in a manifest (description of an artifact).
 
         Args:
             manifest: Manifest of the artifact or of one of its ancestors.
@@ -367,7 +367,7 @@ class Provenance:
 
 @dataclass(frozen=True, kw_only=True)
 class ExportContent:
-    """The content of an export, as described by its data card and metadata.
+    """The content of an export, which its data card and metadata describe.
 
     Attributes:
         provenance: The exported corpus or shard set, and everything that it was built from.
@@ -405,7 +405,7 @@ class ExportContent:
 
     @property
     def splits(self) -> list[str]:
-        """The names of the splits that have rows, as in the exported data."""
+        """The names, in the exported data, of the splits that have rows."""
         return list(dict.fromkeys(file.split for file in self.files))
 
     def list_files(self, split: str) -> list[ExportedFile]:
@@ -431,10 +431,9 @@ class ExportContent:
 
     @cached_property
     def languages(self) -> dict[str, int]:
-        """Maps each language code to its number of documents, most frequent first.
+        """The number of documents by language code, most frequent first.
 
-        The code is "" for documents whose language is unknown. The mapping is empty if the store no longer has the
-        corpus.
+        The code of an unknown language is "". The dictionary is empty if the store no longer has the corpus.
         """
         counts = self.documents.sum_by("language") if self.documents else {}
         return sort_by_count({of[0]: number for of, number in counts.items()})
@@ -455,7 +454,7 @@ class ExportContent:
 
     @cached_property
     def licenses(self) -> dict[str, dict[str, int]]:
-        """Maps each source to a dictionary from license names to numbers of documents, most frequent first.
+        """For each source, the number of documents by license name, most frequent first.
 
         The license of a document is the one stated in its record; otherwise, the one that the recipe states for the
         source; otherwise, `NOT_STATED`.
@@ -490,7 +489,7 @@ class ExportContent:
 
     @property
     def edits(self) -> dict[str, int]:
-        """Maps the name of each edit or finding in the kept documents to the number of times that it occurred."""
+        """The number of occurrences of each edit or finding in the kept documents, by name."""
         sums: dict[str, int] = {}
         for manifest in self.parsed:
             for name, number in list_edits(manifest):
@@ -499,7 +498,7 @@ class ExportContent:
 
     @property
     def settings_by_source(self) -> dict[str, Mapping[str, Any]]:
-        """Maps each source to the settings with which its newest documents were parsed."""
+        """The settings with which each source's newest documents were parsed, by source name."""
         return {manifest.name: manifest.settings for manifest in self.parsed}
 
     @cached_property
@@ -571,7 +570,7 @@ def sort_by_count(counts: Mapping[str, int]) -> dict[str, int]:
 
 
 def format_share(part: int, whole: int) -> str:
-    """Format `part` as a percentage of `whole`; return "-" if `whole` is 0.
+    """Format `part` as a percentage of `whole`. Returns "-" if `whole` is 0.
 
     >>> format_share(1, 8), format_share(0, 0)
     ('12.50 %', '-')
@@ -580,7 +579,7 @@ def format_share(part: int, whole: int) -> str:
 
 
 def read_provenance(artifact: Artifact) -> Provenance:
-    """Read the ancestors of an artifact (stored stage result), and find out which run built it.
+    """Read the ancestors of an artifact (stored stage result) and the run that built it.
 
     The record, recipe and lock file (which records the raw files) of this run are read. If the recipe or the lock file
     cannot be read, `read_error` of the result contains the error message.
@@ -609,7 +608,7 @@ def read_provenance(artifact: Artifact) -> Provenance:
 
 
 def _read_ancestors(artifact: Artifact) -> tuple[list[Manifest], list[str]]:
-    """Read the manifests (descriptions) of everything that an artifact (stored stage result) was built from.
+    """Read the manifests (descriptions) of all ancestors of an artifact (stored stage result).
 
     Returns:
         The manifests in the order of the pipeline stages, and the folders of the ancestors that the store no longer
@@ -633,7 +632,7 @@ def _read_ancestors(artifact: Artifact) -> tuple[list[Manifest], list[str]]:
 
 
 def _iter_parent_folders(manifest: Manifest) -> Iterator[str]:
-    """Yield the folders of the artifacts from which an artifact was directly built, as named by its manifest."""
+    """Yield the folders of the artifacts that an artifact was directly built from, as listed in its manifest."""
     for parent in manifest.parents:
         if parent.role in STAGES:
             yield parent.folder
@@ -672,12 +671,12 @@ def parse_local_target(folder: str) -> Path:
 
 @contextmanager
 def open_scratch_folder(target: Path) -> Iterator[Path]:
-    """Open an empty folder next to `target`.
+    """Create an empty temporary folder next to `target`, and yield its path.
 
     The folder is removed when the block ends, even after an exception or signal.
 
     Raises:
-        InputError: If the disk reports an error, or if another process has a scratch folder for the same target.
+        InputError: If a disk error occurs, or another process is using a temporary folder for the same target.
     """
     with explain_disk_errors(target, FOLDER_REMEDY), open_unfinished_folder(target) as scratch:
 
@@ -691,13 +690,13 @@ def open_scratch_folder(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def open_new_folder(target: Path) -> Iterator[Path]:
-    """Open an empty folder, and rename it to `target` if the block ends without an exception.
+    """Create a temporary folder, yield its path, and rename it to `target` if the block ends without an exception.
 
-    After an exception or signal, the folder is removed.
+    After an exception or a signal, the temporary folder is removed instead.
 
     Raises:
-        InputError: If `target` is neither new nor an empty folder, the disk reports an error, or another process is
-            writing to the same target.
+        InputError: If `target` exists and is not an empty folder, a disk error occurs, or another process is writing to
+            the same target.
     """
     check_output(target)
     with open_scratch_folder(target) as new:

@@ -52,7 +52,7 @@ def build_croissant(content: ExportContent, card: ExportedFile) -> bytes:
 
 
 def build_file_object(file: ExportedFile) -> dict[str, Any]:
-    """Build the Croissant FileObject of a file: a dictionary for JSON, with the path of the file as its "@id"."""
+    """Build the Croissant FileObject for a file as a JSON object. Its "@id" is the path of the file."""
     return {
         "@type": "cr:FileObject",
         "@id": file.path,
@@ -65,7 +65,7 @@ def build_file_object(file: ExportedFile) -> dict[str, Any]:
 
 
 def build_file_set(split: str) -> dict[str, Any]:
-    """Build the Croissant FileSet that contains all files of a split: a dictionary for JSON.
+    """Build the Croissant FileSet with all files of a split, as a JSON object.
 
     Args:
         split: Name of the split in the exported data, such as "validation".
@@ -81,7 +81,7 @@ def build_file_set(split: str) -> dict[str, Any]:
 
 
 def build_record_set(content: ExportContent, split: str) -> dict[str, Any]:
-    """Build the Croissant RecordSet of a split: a dictionary for JSON, with one field per column.
+    """Build the Croissant RecordSet of a split as a JSON object, with one field per column.
 
     Args:
         content: The content of the export.
@@ -97,11 +97,11 @@ def build_record_set(content: ExportContent, split: str) -> dict[str, Any]:
 
 
 def build_field(field: pa.Field, split: str) -> dict[str, Any]:
-    """Build the Croissant Field of a column: a dictionary for JSON. A list column becomes an array of any length.
+    """Build the Croissant Field for a column as a JSON object. A list column becomes an array of any length.
 
     Args:
         field: The column, with its description in the metadata.
-        split: Name of the split in the exported data, which begins the field's "@id".
+        split: Name of the split in the exported data. The field's "@id" starts with it.
     """
     is_list = pa.types.is_list(field.type)
     return {

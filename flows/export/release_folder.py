@@ -70,14 +70,14 @@ def export_release(address: str, target: Path) -> dict[str, Json]:
 
 
 def _name_folder(manifest: Manifest, recipe: str) -> str:
-    """Return the folder in the target to which an artifact (stored stage result) is copied, such as "heads/sentiment".
+    """Return the target subfolder for an artifact (stored stage result), such as "heads/sentiment".
 
     Args:
         manifest: Manifest (description) of the artifact.
-        recipe: Name of the recipe, which the names of its artifacts begin with.
+        recipe: Name of the recipe. The names of its artifacts start with it.
 
     Returns:
-        The folder; "" if artifacts of this kind are not copied.
+        The subfolder, or "" if artifacts of this kind are not copied.
     """
     folder, name = STAGES[manifest.kind].folder, manifest.name.removeprefix(f"{recipe}-")
     if folder.endswith("/"):
@@ -86,7 +86,7 @@ def _name_folder(manifest: Manifest, recipe: str) -> str:
 
 
 def _list_files(manifest: Manifest) -> dict[str, StoredFile]:
-    """Map paths in the target folder of an artifact (stored stage result) to its files that other programs can open."""
+    """Return the files of an artifact (stored stage result) that other programs can open, by path in the target."""
     if manifest.kind == "models":
         return list_model_files(manifest)
     table = "answers" if STAGES[manifest.kind].has_answers else "files"

@@ -61,7 +61,7 @@ class Fault:
         what: Description of the fault.
         part: Name of the part (file set of an artifact) that contains the file; "" for other files.
         artifacts: Folders of the artifacts (stored stage results) whose manifests (descriptions) name the part.
-        loss: What is lost and what to do about it; "" if a run can build the file again.
+        loss: What is lost, and what to do about it; "" if a run can rebuild the file.
     """
 
     path: str
@@ -78,13 +78,14 @@ class Fault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """A part (file set of a stage's stored result) that the store should contain according to its manifests
-    (descriptions of results) and part records.
+    """A part (file set of a stored stage result) that the store should contain.
+
+    Manifests (descriptions of results) or part records name it.
 
     Attributes:
         kind: Kind of the pipeline stage, such as "documents".
         folder: Folder of the stage, `KIND/NAME`.
-        part: Description of the part's files.
+        part: Description of the part and its files.
         artifacts: Folders of the artifacts that name the part. If no manifest names it yet, the folder of the artifact
             that it was built for.
         is_published: True if a manifest names the part.
@@ -98,19 +99,20 @@ class Claim:
 
     @property
     def size_bytes(self) -> int:
-        """The total size of the files of this part (file set) in bytes, without its record."""
+        """The total size in bytes of this part's (file set's) files, without its record."""
         return sum(file.size_bytes for file in self.part.files)
 
     @property
     def paths(self) -> list[str]:
-        """The paths in the store of the files of this part (file set) and of its record."""
+        """The paths, in the store, of this part's (file set's) files and record."""
         return [f"{self.folder}/{path}" for path in self.part.paths]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Inventory:
-    """The content that a store, or a folder in it, should have according to its manifests (descriptions of stored stage
-    results), records and lists.
+    """The expected content of a store, or of a folder in it.
+
+    It is read from the store's manifests (descriptions of stage results), records and lists.
 
     Attributes:
         place: The store.
@@ -137,7 +139,7 @@ class Inventory:
 
 
 def read_inventory(place: Place, inside: str = "") -> Inventory:
-    """Read what a store, or a folder in it, should contain according to its manifests and records.
+    """Read the manifests and records of a store, or of a folder in it, to find out what it should contain.
 
     Manifests are descriptions of stored stage results. Damaged manifests and records are listed in `faults`.
 
@@ -204,7 +206,7 @@ def _group_files_by_run(sizes: Iterable[str]) -> dict[str, frozenset[str]]:
 
 
 def _is_recorded(files: Collection[str]) -> bool:
-    """Return True if a run with these files has or had a record.
+    """Return True if a run that has these files has a record, or once had one.
 
     The record is missing but once existed if the recipe file and the lock file (which records the raw files that were
     used) exist and the heartbeat file does not. A run that is being removed is not recorded.
@@ -241,7 +243,7 @@ def _read_manifests(place: Place, paths: Sequence[str]) -> tuple[dict[str, Manif
 
 
 def compute_identity(part: Part) -> str:
-    """Compute a fingerprint of everything in the description of a part (file set) except its name.
+    """Compute a fingerprint of a part's (file set's) description without its name.
 
     Parts with equal fingerprints have the same bytes and the same record. The result is a string of hexadecimal digits.
     """
@@ -266,7 +268,7 @@ def _collect_published(manifests: Mapping[str, Manifest]) -> list[Claim]:
 
 
 def _sort_owner_first(claim: Claim) -> tuple[str, ...]:
-    """Return the folders of the artifacts that name a part (file set), beginning with the one that it was built for."""
+    """Return the folders of the artifacts that contain a part (file set), starting with the one it was built for."""
     return tuple(sorted(claim.artifacts, key=lambda folder: not claim.paths[0].startswith(f"{folder}/")))
 
 
@@ -279,7 +281,7 @@ def _read_unpublished(place: Place, path: str, folder: str) -> Claim | Fault:
         folder: Folder of the artifact that the part was built for.
 
     Returns:
-        What the record describes, or a fault if it is damaged.
+        The claim that the record describes, or a fault if the record is damaged.
     """
     kind, name, _ = folder.split("/")
     try:
@@ -355,7 +357,7 @@ def find_claim_faults(place: Place, claim: Claim) -> list[Fault]:
 
     Args:
         place: The store.
-        claim: What the manifest or record says about the part.
+        claim: The part, as described by its manifest or record.
     """
     assert claim.part.record is not None
     record = f"{claim.folder}/{claim.part.record.path}"
@@ -386,7 +388,7 @@ def find_claim_faults(place: Place, claim: Claim) -> list[Fault]:
 def find_run_faults(place: Place, run_id: str) -> Iterator[Fault]:
     """Yield a fault for each damaged or missing file of a run, such as its recipe.
 
-    Only the file with the metrics can be built again; the other faults say what is lost.
+    Only the metrics file can be rebuilt. The other faults describe what is lost.
 
     Args:
         place: The store.
@@ -417,7 +419,7 @@ def find_run_faults(place: Place, run_id: str) -> Iterator[Fault]:
 def find_figure_faults(place: Place, run_id: str) -> Iterator[Fault]:
     """Yield a fault if the file with a run's metrics is damaged or missing.
 
-    The metrics can be computed again while the run's artifacts (stored stage results) exist.
+    The metrics can be recomputed as long as the run's artifacts (stored stage results) exist.
 
     Args:
         place: The store.
@@ -435,7 +437,7 @@ def find_figure_faults(place: Place, run_id: str) -> Iterator[Fault]:
 
 
 def _find_missing(inventory: Inventory) -> Iterator[Fault]:
-    """Yield a fault for everything in a store that is referred to but missing.
+    """Yield a fault for everything that a store refers to but does not contain.
 
     This can be an artifact (stored stage result), a release entry or a list of forgotten rows.
     """
@@ -471,7 +473,7 @@ def _find_missing(inventory: Inventory) -> Iterator[Fault]:
 
 
 def _iter_run_folders(inventory: Inventory, records: Mapping[str, Sequence[RunRecord]]) -> Iterator[tuple[str, str]]:
-    """Yield pairs of a completed run's id and the folder of an artifact of the run that a clean-up would keep.
+    """Yield (run id, artifact folder) pairs for the artifacts of completed runs that a clean-up would keep.
 
     The newest completed run of each recipe yields all its artifacts (stored stage results). Earlier runs yield only
     artifacts of which some files remain, and nothing if a newer run has not completed, because that run may be building

@@ -21,12 +21,12 @@ from flows.signals import open_scratch_folder
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebuiltPart:
-    """A comparison of a part (file set of a stage's stored result) with a rebuilt copy of it.
+    """A comparison of a part (file set of a stored stage result) with a rebuilt copy of it.
 
     Attributes:
         part: Name of the part.
-        before: Maps each table of the part in the store to the digest of its rows.
-        after: Maps each table of the rebuilt copy to the digest of its rows.
+        before: Digest of the rows of each table in the stored part, by table name.
+        after: Digest of the rows of each table in the rebuilt copy, by table name.
     """
 
     part: str
@@ -62,9 +62,7 @@ def rebuild_part(place: Place, manifest: Manifest) -> RebuiltPart:
 
 
 class _ParentMissing(Exception):
-    """Raised if the store lacks a stage result that the wanted pipeline stage depends on and that this version would
-    build.
-    """
+    """Raised if the store lacks a stage result that the wanted pipeline stage would be built from."""
 
 
 class _StageFound(Exception):
@@ -79,10 +77,10 @@ class _StageFound(Exception):
 
 
 def find_stage(place: Place, manifest: Manifest) -> Stage:
-    """Plan again the pipeline stage that built an artifact (stored stage result).
+    """Find the plan of the pipeline stage that built an artifact (stored stage result).
 
-    The plan is made from the recipe and the lock file (which records the raw files that were used) of the newest
-    recorded run that names the artifact. Runs with damaged files are skipped and reported on stderr.
+    The stage is planned again, from the recipe and lock file (the list of raw files) of the newest recorded run that
+    lists the artifact. Runs with damaged files are skipped and reported on stderr.
 
     Args:
         place: The store.

@@ -52,7 +52,7 @@ class Retention:
     """Settings for what a clean-up keeps.
 
     Attributes:
-        keep: Number of newest completed runs of each recipe whose artifacts are kept.
+        keep: Number of completed runs per recipe, counted from the newest, whose artifacts are kept.
         days: Number of days for which a run's artifacts are kept after the run is no longer one of the newest. Readers
             of object stores cannot hold leases, and need this time.
     """
@@ -68,9 +68,9 @@ class Needs:
     Attributes:
         folders: Folders of the artifacts (stored stage results) that are needed.
         claimed_names: Artifact names that unfinished runs may use. Everything with one of these names is needed.
-        unfinished_names: Artifact names for which finished parts (file sets) are needed even if no manifest
-            (description of a result) names them.
-        recorded_names: All artifact names that any run has used or may use.
+        unfinished_names: Artifact names whose finished parts (file sets) are needed even if no manifest (description of
+            a result) lists them.
+        recorded_names: All artifact names that a run has used or may use.
         keeps_all: True if the names used by an unfinished run are unknown, so that nothing may be removed.
     """
 
@@ -203,7 +203,7 @@ def list_unneeded(snapshot: StoreSnapshot) -> list[str]:
 
 
 def find_leftovers(snapshot: StoreSnapshot, kept: Mapping[str, Manifest], removed: Collection[str]) -> dict[str, int]:
-    """Find the removable files that no remaining artifact (stored stage result) names.
+    """Find removable files that do not belong to any remaining artifact (stored stage result).
 
     Args:
         snapshot: The content of the store.
@@ -220,7 +220,7 @@ def find_leftovers(snapshot: StoreSnapshot, kept: Mapping[str, Manifest], remove
 
 
 def _is_garbage(path: str, needed: Needs, kept: Mapping[str, Manifest], absent: Collection[str]) -> bool:
-    """Return True if a file that no remaining artifact (stored stage result) names may be removed.
+    """Return True if a file that belongs to no remaining artifact (stored stage result) may be removed.
 
     Args:
         path: Path of the file in the store.
@@ -292,7 +292,7 @@ def select_kept_runs(states: Sequence[ListedRun], retention: Retention, now: dat
 
 
 def _parse_start(state: ListedRun) -> datetime:
-    """Return the time at which a run started, with time zone, or the latest possible time if it cannot be parsed."""
+    """Return the start time of a run, with its time zone, or the latest possible time if it cannot be parsed."""
     try:
         return datetime.fromisoformat(state.started)
     except ValueError:
@@ -360,7 +360,7 @@ class _Remover:
 
     Args:
         place: The store.
-        turn: The clean-up that is running.
+        turn: The running clean-up.
         advance: Called after each file with the number of bytes freed so far.
     """
 
@@ -373,7 +373,7 @@ class _Remover:
 
         Args:
             folder: Folder of the artifact.
-            snapshot: The content of the store, which has the size of the manifest.
+            snapshot: The content of the store, including the size of the manifest.
 
         Returns:
             True if the manifest was removed, False if another process is reading the artifact.
@@ -389,7 +389,7 @@ class _Remover:
 
         Args:
             path: Path of the file in the store.
-            size: Size of the file in bytes, which is added to the bytes freed.
+            size: Size of the file in bytes. It is added to the number of bytes freed.
         """
         self._turn.check_alive()
         remove_file(self._place, path)

@@ -71,7 +71,7 @@ class ReleaseCandidate:
         record: Record of the run.
         artifacts: The artifacts to release.
         figures: The metrics of the run.
-        crossed: One message for each limit set in the recipe that the metrics exceed; empty if there is none.
+        crossed: One message for each of the recipe's limits that the metrics exceed.
         compared_with: Description of the run that the metrics were compared with.
     """
 
@@ -88,7 +88,7 @@ class ReleaseCandidate:
         """Add the candidate to the release history of its name, and return the new entry.
 
         Args:
-            reason: Reason to record if the decision gives none.
+            reason: Reason to record if the decision has none.
             decision: A person's approval of a candidate whose metrics exceed limits set in the recipe; None if they
                 exceed none.
 
@@ -116,7 +116,7 @@ def find_newest_run(recipe: Recipe) -> RunRecord:
     """Find the newest completed run of a recipe in the recipe's store.
 
     Raises:
-        InputError: If there is no such run, or if its start time is in the future, so that a newer run may exist.
+        InputError: If there is no such run, or if its start time is in the future. In that case, a newer run may exist.
     """
     place = Place(recipe.store)
     completed = (run for run in iter_newest_runs(place) if run.recipe == recipe.name and run.state == "completed")
@@ -229,7 +229,7 @@ def _check_undamaged(place: Place, artifacts: tuple[ReleasedArtifact, ...]) -> N
 
 
 def _find_comparison(place: Place, record: RunRecord, name: str) -> tuple[tuple[RunRecord, Figures] | None, str]:
-    """Find the run to compare a run with: the current release of the name, or else the previous run.
+    """Find the run to compare a run with: the one currently released under the name, or else the previous run.
 
     Args:
         place: The store.
@@ -237,8 +237,7 @@ def _find_comparison(place: Place, record: RunRecord, name: str) -> tuple[tuple[
         name: Name of the release.
 
     Returns:
-        The record and metrics of the found run, or None if there is none; and a description of it, such as "the run
-        ID".
+        The record and metrics of that run (None if there is none), and a description of it, such as "the run ID".
     """
     if name in list_release_names(place):
         now = read_current_release(place, name)

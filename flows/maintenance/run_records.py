@@ -28,10 +28,10 @@ def find_old_runs(place: Place, keep: int, recipe: str | None = None) -> dict[st
     Args:
         place: The store.
         keep: Number of newest runs of each recipe to keep.
-        recipe: Name of the recipe whose runs are considered. If None, the runs of all recipes are.
+        recipe: Name of the recipe whose runs are considered. If None, the runs of all recipes are considered.
 
     Returns:
-        Maps each run id to a dictionary from the paths of the run's files, in removal order, to their sizes in bytes.
+        For each run id, the sizes in bytes of the run's files by path, in removal order.
     """
     files = list_run_files(place)
     by_recipe: dict[str, list[str]] = {}
@@ -46,7 +46,7 @@ def find_old_runs(place: Place, keep: int, recipe: str | None = None) -> dict[st
 def _find_excess(place: Place, ids: list[str], files: Mapping[str, Mapping[str, int]], keep: int) -> list[str]:
     """Return the ids of the runs of a recipe that may be removed.
 
-    Runs that an interrupted clean-up has partly removed are always included.
+    Runs that were partially removed by an interrupted clean-up are always included.
 
     Args:
         place: The store.
@@ -70,7 +70,7 @@ def _find_excess(place: Place, ids: list[str], files: Mapping[str, Mapping[str, 
 
 
 def _sort_for_removal(run_id: str, files: Mapping[str, int]) -> dict[str, int]:
-    """Map the paths of a run's files, in removal order, to their sizes in bytes.
+    """Return the sizes in bytes of a run's files by path, in removal order.
 
     Args:
         run_id: Id of the run.
@@ -83,7 +83,7 @@ def _sort_for_removal(run_id: str, files: Mapping[str, int]) -> dict[str, int]:
 def keep_newest(place: Place, recipe: str, keep: int, tell: Callable[[str], None]) -> None:
     """Remove the records of a recipe's old runs.
 
-    If they cannot be removed, the InputError is reported but not raised.
+    An InputError that prevents the removal is reported but not raised.
 
     Args:
         place: The store.

@@ -43,7 +43,7 @@ def ask_person(candidate: ReleaseCandidate, home: Path, port: int, seconds: int,
     Args:
         candidate: The release, whose run exceeds limits of its recipe.
         home: CLOZE_HOME, the folder of this installation's caches and server.
-        port: The port of that server, used if no server of the user's Prefect profile answers.
+        port: The port for that server. It is used if the Prefect API in the user's profile does not answer.
         seconds: How long to wait.
         tell: Called with the URL of the page.
 
@@ -59,7 +59,7 @@ def ask_person(candidate: ReleaseCandidate, home: Path, port: int, seconds: int,
 
 
 def _pause_for_answer(candidate: ReleaseCandidate, ui: str, seconds: int, tell: Tell) -> ApprovalDecision:
-    """Run the Prefect flow that waits for a person's decision, and return the decision; a rejection if nobody decides.
+    """Run the Prefect flow that waits for a person's decision, and return it. If nobody decides, it is a rejection.
 
     Args:
         candidate: The release, whose run exceeds limits of its recipe.
@@ -94,7 +94,7 @@ def _pause_for_answer(candidate: ReleaseCandidate, ui: str, seconds: int, tell: 
 
 
 def describe_waiting_release(candidate: ReleaseCandidate, url: str) -> dict[str, str]:
-    """Describe a release that waits for a person, as `cloze status` reports it.
+    """Build the entry of `cloze status` for a release that waits for a person's approval.
 
     Args:
         candidate: The release.
@@ -112,7 +112,7 @@ def _wait_for_answer(candidate: ReleaseCandidate, seconds: int) -> ApprovalDecis
 
     Args:
         candidate: The release to decide on.
-        seconds: How long to wait; then the release is rejected.
+        seconds: How long to wait. After that, the release is rejected.
     """
     form = Decision.with_initial_data(description=format_crossed_bounds(candidate))
     try:

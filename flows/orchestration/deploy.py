@@ -52,11 +52,10 @@ def render_prefect_yaml(
         recipes: The recipes. Each becomes a deployment with its name.
         pool: The name of the work pool.
         schedule: When to run each recipe; None for deployments without a schedule.
-        folder: The folder of the file, which is the workers' working directory. Recipe paths are relative to this
-            folder.
-        home: CLOZE_HOME of a worker.
-        store: The store to use in place of the recipes'; None for the recipes' stores.
-        workers: The number of worker processes of each run; if None, as many as the raw files have work for.
+        folder: The folder of the file. It is the workers' working directory, and recipe paths are relative to it.
+        home: The CLOZE_HOME folder of a worker.
+        store: A store to use instead of the recipes' stores, or None.
+        workers: The number of worker processes of each run. If None, it depends on the amount of raw files.
 
     Raises:
         InputError: If two recipes have the same name, or a name cannot be used for a deployment.
@@ -114,7 +113,7 @@ def describe_deployment(
 
 
 def render_schedules(schedule: Schedule | None) -> list[dict[str, Any]]:
-    """Build the `schedules` list of a deployment in prefect.yaml: one entry, or none if `schedule` is None.
+    """Build the `schedules` list of a deployment in prefect.yaml. It is empty if `schedule` is None.
 
     An entry has the key "interval" (in seconds), or the keys "cron" and "timezone".
     """
@@ -173,7 +172,7 @@ def check_not_served(names: Sequence[str], home: Path, tell: Callable[[str], Non
 
 
 def _is_served(api: str, name: str) -> bool:
-    """Return True if a process other than a work pool's worker has recently polled for the runs of a deployment.
+    """Return True if a process that is not a work pool's worker has recently polled for runs of a deployment.
 
     Args:
         api: The URL of the Prefect API.

@@ -144,7 +144,7 @@ class EmbeddedServer:
     def stop(self) -> None:
         """Stop the server and wait for its process to end.
 
-        Closes the server's standard input, on which it shuts down. A server that still runs some seconds later is
+        Closes the server's standard input, which makes it shut down. If it is still running some seconds later, it is
         killed.
         """
         assert self._process.stdin is not None
@@ -174,14 +174,14 @@ def launch_server(prefect_home: Path, tell: Callable[[str], None], port: int | N
 
 
 def find_last_error(log_path: str) -> str:
-    """Find out why a server failed, from its database and its log.
+    """Find out why a server failed by checking its database and its log.
 
     Args:
         log_path: The path of the log, which must be in the same folder as the database.
 
     Returns:
-        Text to append to a message, which starts with a space: what is wrong with the server's database, else the last
-        error in the log; "" if neither is found.
+        Text to append to a message, starting with a space: what is wrong with the database, or else the last error in
+        the log; "" if nothing is found.
     """
     if fault := find_database_fault(Path(log_path).parent):
         return f" {' '.join(fault)}"
@@ -227,7 +227,7 @@ def find_own_password(url: str) -> str:
 
 
 def restore_password(home: Path, port: int) -> None:
-    """Let the next server that this process starts on a port use the password that running scheduled runs already know.
+    """Make the next server that this process starts on a port use the password that active scheduled runs know.
 
     Does nothing if no `cloze serve` is running for this CLOZE_HOME.
 
@@ -240,7 +240,7 @@ def restore_password(home: Path, port: int) -> None:
 
 
 def build_client_environment(address: str) -> dict[str, str]:
-    """Return the environment variables, by name, that point Prefect's clients to the API at a URL.
+    """Return the environment variables that make Prefect clients use the API at a URL, by name.
 
     They include the password if Cloze started the API's server on this machine.
     """
@@ -310,9 +310,9 @@ def ask(url: str, body: object = None, seconds: float = REQUEST_SECONDS) -> Any:
 
 
 def _request(url: str, body: object = None, seconds: float = REQUEST_SECONDS) -> bytes | None:
-    """Send a request, and return the body of the response, or None if the server does not answer or reports an error.
+    """Send a request, and return the response body, or None if the server does not answer or returns an error.
 
-    Requests to other machines go through the proxy, and with the credentials, that Prefect itself would use.
+    Requests to other machines use the proxy and the credentials that Prefect itself would use.
 
     Args:
         url: The URL to request.
@@ -346,8 +346,8 @@ def prepare_server(home: Path, port: int, days: float, tell: Callable[[str], Non
 
     Args:
         home: CLOZE_HOME, the folder of this installation's caches and server.
-        port: Port on which the server is to listen.
-        days: For how many days the server keeps the history of runs.
+        port: Port that the server will listen on.
+        days: Number of days for which the server keeps the history of runs.
         tell: Called with a message if the database is being shrunk.
 
     Raises:
@@ -366,7 +366,7 @@ def check_port(port: int) -> None:
     """Check that no program uses a port of this machine.
 
     Raises:
-        InputError: If a program does. The message says how to free the port.
+        InputError: If the port is in use. The message explains how to free it.
     """
     if is_port_free(port):
         return
@@ -384,7 +384,7 @@ def start_server(home: Path, port: int, tell: Callable[[str], None]) -> Embedded
     Args:
         home: CLOZE_HOME, the folder of this installation's caches and server.
         port: Port of the server.
-        tell: Called with a message that the server is starting, and with the line that says how to open the UI.
+        tell: Called with a message that the server is starting, and with a line that explains how to open the UI.
 
     Returns:
         The server, which the caller must stop; None if a server for this CLOZE_HOME already answers on the port.
@@ -503,7 +503,7 @@ def get_database_path(prefect_home: Path) -> Path:
 
 
 def hold_start_lock(prefect_home: Path) -> AbstractContextManager[None]:
-    """Within the block, hold the lock by which servers with the same folder of Prefect's files start one at a time.
+    """Hold a lock during the block, so that servers that share a folder of Prefect's files start one at a time.
 
     Waits until the lock is free.
     """
@@ -530,7 +530,7 @@ def find_database_fault(prefect_home: Path) -> tuple[str, str] | None:
     Checks nothing if there is no database yet, or if the user's settings name another database.
 
     Returns:
-        Two sentences, what is wrong and what to do about it; None if the database can be used.
+        Two sentences, which describe the problem and its solution; None if the database can be used.
     """
     path = get_database_path(prefect_home)
     if any(os.environ.get(name) for name in USER_DATABASE_SETTINGS) or not path.exists():
@@ -563,7 +563,7 @@ def find_database_fault(prefect_home: Path) -> tuple[str, str] | None:
 def find_unknown_revision(database: sqlite3.Connection) -> str:
     """Return a database's schema revision if the installed Prefect is too old to know it; otherwise "".
 
-    Prefect stores the revision with Alembic, and each of its migration files has its revision in its name.
+    Prefect stores the revision with Alembic, and the name of each migration file contains its revision.
 
     Args:
         database: A connection to Prefect's database.
@@ -603,7 +603,7 @@ EVENT_DAYS = 2.0  # events are most of the history's bytes, and nobody looks at 
 
 
 def keep_history(days: float) -> None:
-    """Set for how many days servers that this process starts later keep the history of runs.
+    """Set the number of days for which servers that this process starts later keep the history of runs.
 
     Changes the environment variables of this process, except those that are already set. Does nothing if the user's
     settings name another database.

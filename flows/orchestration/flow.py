@@ -66,8 +66,8 @@ _current_work: ContextVar[Callable[[], Any]] = ContextVar("the work of a subflow
 def cloze(recipe_name: str, recipe_toml: str) -> State[Outcome]:
     """Prefect flow of a run: builds its pipeline stages, checks its metrics, and reports and releases it.
 
-    The run itself is passed through `run_in_flow`; the parameters are only displayed on the flow run's page. Returns
-    the final state, whose result is the `Outcome` of the run.
+    `run_in_flow` passes the run itself. The parameters are only displayed on the flow run's page. The result of the
+    returned final state is the `Outcome` of the run.
     """
     run = _current_run.get()
     with close_when_stopped():
@@ -110,10 +110,10 @@ def run_in_this_flow(
     """Prepare and complete a run of a recipe inside the current Prefect flow run, with newly started worker processes.
 
     Args:
-        recipe: The recipe, with the settings of a manual run.
+        recipe: The recipe as for a manual run. In this run, every source skips unreadable files.
         home: CLOZE_HOME, the folder of this installation's caches and server.
         tell: Called with each line of the run's output, to print it.
-        workers: The number of worker processes; if None, as many as the raw files have work for.
+        workers: The number of worker processes. If None, it depends on the amount of raw files.
         on_begin: Called with the run's id before anything is printed.
         on_shown: Called once the page of the flow run shows the run's progress.
 
@@ -170,10 +170,10 @@ def fine_tune_models(stages: list[str]) -> State[list[Manifest]]:
 def run_subflow(tag: str) -> State[Any]:
     """Do the work of the current Prefect subflow, and return its final state.
 
-    If the work raises an exception, the state is named "Stage failed" and has the exception as its data.
+    If the work raises an exception, the state has the name "Stage failed" and the exception as its data.
 
     Args:
-        tag: The tag to give to the subflow, which is the group of its stages: "train" or "tasks".
+        tag: The tag for the subflow: the group of its stages, "train" or "tasks".
     """
     with close_when_stopped():
         add_tags(UUID(flow_run.id), [tag])
@@ -237,7 +237,7 @@ class FlowTasks:
             build: The stage to build.
 
         Returns:
-            The pending task, from which the result can be awaited.
+            The pending task, whose result the caller can wait for.
         """
         return TASK_BY_WORK[work].submit(name, quote(build))
 
@@ -247,8 +247,8 @@ class FlowTasks:
         If no server answers before the subflow begins, `work` is called directly.
 
         Args:
-            group: The group of the stages, "train" or "tasks".
-            stages: The names of the stages, which are displayed as the name of the subflow.
+            group: The group that the stages belong to, "train" or "tasks".
+            stages: The names of the stages. They are displayed as the name of the subflow.
             work: Function without arguments that does the work.
         """
         subflow = SUBFLOW_BY_GROUP[group].with_options(flow_run_name=escape_braces(", ".join(stages)))
@@ -264,8 +264,8 @@ def run_task(build: StageBuild, work: Callable[[], WorkResult[Result]]) -> State
     the task is submitted, Prefect would query the concurrency limits of tags, and a busy server would fail the task.
 
     Args:
-        build: The stage to build, which decides the tag.
-        work: Function without arguments that does the work. If it raises InputError, the state is a failed one.
+        build: The stage to build. Its group becomes the tag.
+        work: Function without arguments that does the work. If it raises InputError, the state is a failed state.
     """
     context = TaskRunContext.get()
     assert context is not None, "this is called in a task"
@@ -281,7 +281,8 @@ def run_to_state(
     If the work raises InputError, the error's text is the message of the failed state.
 
     Args:
-        work: Function without arguments that returns a `WorkResult`: its value, and the name and message of the state.
+        work: Function without arguments that returns a `WorkResult`: a value, and the name and message of the final
+            state.
         failed: The name of the state if the work raises an exception of the type `expected`.
         expected: The exception type to convert. Other exceptions are raised, and Prefect records their traceback.
     """

@@ -49,7 +49,7 @@ class FlowEnd:
         """Do the work of the current flow, remember its final state or its exception, and return the state.
 
         Args:
-            work: Does the work, and returns the final state. Exceptions are raised again.
+            work: Function that does the work and returns the final state. Its exceptions are raised again.
         """
         self._has_begun, self._flow_run_id = True, str(flow_run.id)
         try:
@@ -102,11 +102,13 @@ _current_end: ContextVar[FlowEnd | None] = ContextVar("the end of the flow that 
 
 
 def keep_end(work: Callable[[], State[Any]]) -> State[Any]:
-    """Do the work of the current flow, and return its final state. A `FlowEnd` that called the flow remembers the end.
+    """Do the work of the current flow, and return its final state.
+
+    If a `FlowEnd` called the flow, it remembers how the work ended.
 
     Args:
-        work: Does the work, and returns the final state. If it raises an exception, that is remembered instead, and
-            raised again.
+        work: Function that does the work and returns the final state. An exception is remembered as well, and raised
+            again.
     """
     end = _current_end.get()
     return work() if end is None else end.keep(work)
@@ -120,7 +122,7 @@ def _is_unanswered_failure(state: State[Any]) -> bool:
 
 @contextmanager
 def close_when_stopped() -> Iterator[None]:
-    """Within the block, record the current Prefect flow run as stopped if a signal stops the process.
+    """Record the current Prefect flow run as stopped if a signal stops the process during the block.
 
     When Prefect starts a flow, it installs its own SIGTERM handler, which would wait for the flow's tasks. This
     function restores the handlers of `flows.signals`.
@@ -133,10 +135,10 @@ def close_when_stopped() -> Iterator[None]:
 def close_flow_run(id: str | None) -> None:
     """Record that a Prefect flow run and its unfinished tasks were stopped.
 
-    The server may learn of a newly started task only a moment later, so this repeats until no unfinished task is left.
+    The server may receive a newly started task with a delay, so this is repeated until no unfinished task is left.
 
     Args:
-        id: The id of the flow run; if None, nothing happens.
+        id: The id of the flow run. If None, nothing is done.
     """
     if id is None:  # the run has no orchestrator
         return
@@ -149,12 +151,12 @@ def close_flow_run(id: str | None) -> None:
 def await_tasks(
     client: SyncPrefectClient, flow_run_id: UUID, seconds: float, final_state: State[None] | None = None
 ) -> None:
-    """Wait until a flow run has no unfinished task runs, but at most for the given time.
+    """Wait until a flow run has no unfinished task runs, up to a maximum time.
 
     Args:
         client: Client of the Prefect API.
         flow_run_id: The id of the flow run.
-        seconds: The longest time to wait.
+        seconds: The maximum time to wait.
         final_state: If given, every unfinished task run is set to this state.
     """
     unfinished = TaskRunFilter.model_validate({"state": {"type": {"any_": UNFINISHED}}})

@@ -79,8 +79,7 @@ def describe_failure(error: BaseException) -> Mapping[str, str]:
 def send_late_run(api: str, late: LateRun, tell: Tell) -> str | None:
     """Report a run that has ended to a Prefect API, or store it in a file if the API does not accept it.
 
-    If the API is that of the user's Prefect profile, earlier runs that were stored for that API are then reported as
-    well.
+    If it is the API of the user's Prefect profile, runs that were stored for it earlier are reported as well.
 
     Args:
         api: The URL of the API; "" if none answers.
@@ -109,7 +108,7 @@ def send_run(api: str, late: LateRun, tell: Tell) -> str | None:
         tell: Called with a message if the flow run cannot be linked to the run's report.
 
     Returns:
-        The id of the flow run, or None if the API did not accept all of it.
+        The id of the flow run, or None if the API did not accept everything.
     """
 
     def post(path: str, body: object) -> Any:
@@ -139,7 +138,7 @@ def send_run(api: str, late: LateRun, tell: Tell) -> str | None:
 
 
 def keep_run(late: LateRun, tell: Tell) -> None:
-    """Store a run that has ended in a file, so that it is reported to the next server with the UI.
+    """Write a run that has ended to a file, so that the next server with the UI receives it.
 
     If there are more than MAX_KEPT_RUNS such files, the oldest are removed.
 
@@ -167,8 +166,8 @@ def send_kept_runs(prefect_home: Path, api: str, tell: Tell, profile: str = "") 
         prefect_home: The folder of Prefect's files, which contains the stored runs.
         api: The URL of the API.
         tell: Called with a message for each run that is not sent.
-        profile: API URL of a Prefect profile, without its password, to send only the runs stored for that API; "" sends
-            all.
+        profile: API URL of a Prefect profile, without its password. Only the runs stored for that API are sent; ""
+            sends all.
     """
     for path in sorted((prefect_home / FOLDER).glob("*.json")):
         try:
@@ -190,7 +189,7 @@ def send_kept_runs(prefect_home: Path, api: str, tell: Tell, profile: str = "") 
 
 
 def _iter_events(flow_run_id: str, number: int, task: LateTask) -> Iterator[Mapping[str, Any]]:
-    """Yield the two Prefect events that record when a task began and ended, in the form of Prefect's API.
+    """Yield two Prefect events that record the beginning and the end of a task, in the form of Prefect's API.
 
     Args:
         flow_run_id: The id of the flow run.
@@ -210,7 +209,7 @@ def _iter_events(flow_run_id: str, number: int, task: LateTask) -> Iterator[Mapp
 def _build_event(
     id: uuid.UUID, flow_run_id: str, moment: str, run: Mapping[str, Any], state: Sequence[str]
 ) -> Mapping[str, Any]:
-    """Build the Prefect event which records that a task run entered a state, in the form of Prefect's API.
+    """Build a Prefect event that records the state change of a task run, in the form of Prefect's API.
 
     Args:
         id: The id of the task run.

@@ -37,7 +37,7 @@ class Notifier:
 
     Attributes:
         run_id: The id of the run; "" until it has one.
-        page: Returns the URL of the run's page in Prefect's UI, or "" if it has none.
+        page: Function that returns the URL of the run's page in Prefect's UI, or "" if there is none.
         settings: The recipe's `[notify]` settings.
         tell: Called with each line to print.
         recipe: The recipe.
@@ -51,13 +51,13 @@ class Notifier:
         self.page: Callable[[], str] = str
 
     def send(self, event: str, text: str, **more: Any) -> bool:
-        """Send a notification, and return True if a recipient got it.
+        """Send a notification, and return True if at least one recipient received it.
 
         Args:
-            event: An event that `[notify] on` can name, such as "failure" or "stall".
+            event: One of the events accepted by `[notify] on`, such as "failure" or "stall".
             text: The text of the notification.
-            more: Additional fields of `Notice`, such as `report` or `bounds`; they replace the default `store`, `run`
-                and `url`.
+            more: Additional fields of `Notice`, such as `report` or `bounds`. `store`, `run` and `url` replace the
+                defaults.
         """
         recipe = self.recipe
         store = Place(recipe.store).to_address("")
@@ -69,8 +69,8 @@ class Notifier:
     def notify_of_result(self, record: RunRecord, report: str) -> None:
         """Send notifications about a completed run.
 
-        They name the limits of its recipe that the run exceeds, and the files and records that it skipped. Nothing is
-        reported twice: limits only if no recent notification named all of them, skipped files and records only once.
+        They report exceeded limits, and files and records that the run skipped. Limits are not reported if a recent
+        notification contained all of them, and skipped files and records are reported only once.
 
         Args:
             record: The record of the run.
@@ -106,10 +106,10 @@ class Notifier:
 
 @contextmanager
 def report_failure(recipe: Recipe, tell: Tell) -> Iterator[Notifier]:
-    """Within the block, send a notification if an exception is raised. The exception is raised again.
+    """Send a notification if the block raises an exception. The exception is raised again.
 
     Args:
-        recipe: The recipe of the run, which says who is notified.
+        recipe: The recipe of the run. Its `[notify]` table determines who is notified.
         tell: Called with each line to print.
 
     Yields:
@@ -165,13 +165,13 @@ def notify_by_file(path: Path, overrides: Mapping[str, str], message: str, tell:
 
 
 class ActivityMonitor:
-    """Collects signs that a run makes progress: its workers' activity, and the number of output files built.
+    """Collects the signs of a run's progress: the activity of its workers, and the number of output files built.
 
     Args:
-        advance: Called with the arguments of each call of the method `advance`.
+        advance: Callback that receives the arguments of each call of the method `advance`.
 
     Attributes:
-        get_workers_progress: Returns a value that changes while workers make progress.
+        get_workers_progress: Function that returns a value that changes while workers make progress.
     """
 
     def __init__(self, advance: Advance) -> None:
@@ -191,18 +191,18 @@ class ActivityMonitor:
         self._advance(stage, built, parts)
 
     def snapshot(self) -> object:
-        """Return a value to compare with earlier ones: it differs from them as long as the run makes progress."""
+        """Return a value that differs from earlier ones as long as the run makes progress."""
         return self.get_workers_progress(), self._built.copy()
 
 
 @contextmanager
 def report_stalls(notifier: Notifier, monitor: ActivityMonitor) -> Iterator[None]:
-    """Within the block, send a notification each time the run makes no progress for the time set in its recipe.
+    """Send a notification whenever the run makes no progress, during the block, for the time set in its recipe.
 
     One notification is sent for each stall. The run is watched from a background thread.
 
     Args:
-        notifier: The notifier of the run; without a recipient, nothing is watched.
+        notifier: The notifier of the run. If it has no recipient, the run is not watched.
         monitor: Collects the signs of progress.
     """
     is_over = threading.Event()

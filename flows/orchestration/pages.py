@@ -84,22 +84,22 @@ def escape_markdown(text: str) -> str:
 
 
 def escape_cell(text: str) -> str:
-    """Escape a string for a cell of a Markdown table: like `escape_markdown`, and the vertical bar as well."""
+    """Escape a string for a cell of a Markdown table, like `escape_markdown` but including vertical bars."""
     return escape_markdown(text).replace("\\", "\\\\").replace("|", r"\|")
 
 
 def escape_alt(text: str) -> str:
-    """Escape a string for the alternative text of a Markdown image: like `escape_markdown`, and without brackets."""
+    """Escape a string for the alternative text of a Markdown image, like `escape_markdown` but without brackets."""
     return re.sub(r"[\[\]\\]", "", escape_markdown(text))
 
 
 def format_code_line(text: str) -> str:
-    """Format a string as a one-line code block in Markdown, which is shown exactly as written, to be copied."""
+    """Format a string as a one-line Markdown code block, so that it is shown unchanged and can be copied."""
     return f"    {' '.join(text.split())}"
 
 
 def to_data_url(svg: str) -> str:
-    """Return a data URL that contains an SVG image, given as its text."""
+    """Convert the text of an SVG image to a data URL."""
     return f"data:image/svg+xml;base64,{b64encode(svg.encode()).decode()}"
 
 
@@ -252,7 +252,7 @@ CLOUD_API = re.compile(r"https://api\.prefect\.cloud/api/accounts/([^/]+)/worksp
 def show_ledger(place: Place, manifest: Manifest, privacy: str) -> None:
     """Show a table of an artifact's record counts, and samples of its dropped and removed documents.
 
-    Counts the records that were read, and those with each outcome.
+    The table has the number of records read, and the number with each outcome.
 
     Args:
         place: The store that contains the artifact (the stored result of a pipeline stage).
@@ -300,7 +300,7 @@ def build_flow_parameters(recipe: Recipe) -> dict[str, Any]:
 
 
 def describe_flow_run(api: str, flow_run_id: str, embedded: bool = False) -> FlowRun:
-    """Return a Prefect flow run's id and the URL of its page in Prefect's UI; the URL is "" if it is unknown.
+    """Return a Prefect flow run's id with the URL of its page in Prefect's UI, which is "" if unknown.
 
     Args:
         api: The URL of the Prefect API.
@@ -312,7 +312,7 @@ def describe_flow_run(api: str, flow_run_id: str, embedded: bool = False) -> Flo
 
 
 def find_ui(api: str) -> str:
-    """Return the URL of the UI that shows the runs of a Prefect API; "" if it is unknown.
+    """Return the URL of the UI for a Prefect API, or "" if it is unknown.
 
     For the API of the user's Prefect profile, PREFECT_UI_URL is used if it is set.
 
@@ -332,14 +332,14 @@ def find_ui(api: str) -> str:
 def render_report_link(
     place: Place, run_id: str, flow_run_id: str, has_own_server: bool, tell: Callable[[str], None]
 ) -> str:
-    """Render Markdown for a flow run's page that says how to open the report of the run: a link or a command.
+    """Render a link to a run's report, or a command that opens it, as Markdown for the page of its flow run.
 
     Args:
         place: The store of the run.
         run_id: The id of the run.
         flow_run_id: The id of its flow run.
-        has_own_server: True if a server started by Cloze shows the page, so that a link works. If False, the Markdown
-            has only the command that regenerates the report.
+        has_own_server: True if the page is shown by a server that Cloze started, so that a link works. If False, the
+            Markdown only contains the command that regenerates the report.
         tell: Called with a message if the link is omitted because the server cannot be told where the store is.
     """
     lines = ["The same page is in the store; this writes it again and says where it is:", ""]
@@ -389,7 +389,7 @@ def sample_dropped(place: Place, manifest: Manifest, table: str, privacy: Privac
         place: The store that contains the artifact.
         manifest: The artifact's manifest (its description).
         table: The name of the table to read, "dropped" or "removed".
-        privacy: Decides how much of the documents' text is shown.
+        privacy: Determines how much of the documents' text is shown.
 
     Returns:
         Table rows with the keys "reason", "title", "excerpt", "detail" and "where" (the document's location in the
@@ -415,7 +415,7 @@ def sample_dropped(place: Place, manifest: Manifest, table: str, privacy: Privac
 def describe_stage(record: StageRecord, manifest: Manifest) -> str:
     """Describe a finished pipeline stage in one line for the terminal: its name, state, duration and contents.
 
-    The line says why the stage was built or reused, unless that is obvious.
+    The line includes the reason why the stage was built or reused, unless it is obvious.
 
     Args:
         record: What the run did with the stage.
@@ -432,7 +432,7 @@ def describe_stage(record: StageRecord, manifest: Manifest) -> str:
 def summarize_manifest(manifest: Manifest) -> str:
     """Summarize an artifact's contents in a few words: the row counts of its non-empty tables, as in "5 documents".
 
-    If all tables are empty, only the first is named. Of a model, the number of training steps is returned.
+    If all tables are empty, only the first one is listed. For a model, the summary is the number of training steps.
     """
     if manifest.kind == "models":
         return format_count(manifest.ledger.figures["steps"], "training step")
@@ -468,8 +468,8 @@ def render_lineage(manifests: Sequence[Manifest], report: str = "") -> str:
 def render_lineage_picture(manifests: Sequence[Manifest]) -> str:
     """Draw the lineage of artifacts (which one was built from which), and return the SVG drawing as a data URL.
 
-    All artifacts with the same kind and name share one box, which shows the newest. If a kind has more than
-    MAX_BOXES_PER_KIND names, the last names share one box.
+    Artifacts with the same kind and name share a box, which shows the newest one. If a kind has more than
+    MAX_BOXES_PER_KIND names, the last names share a box.
 
     Args:
         manifests: The artifacts' manifests (descriptions of the stored results).
@@ -497,9 +497,9 @@ def render_lineage_picture(manifests: Sequence[Manifest]) -> str:
 
 
 def _choose_box(kind: str, name: str, names: Sequence[str]) -> KindAndName:
-    """Return the (kind, name) on the box in which an artifact is drawn in the lineage diagram.
+    """Return the (kind, name) label of the box for an artifact in a lineage diagram.
 
-    If there are many artifacts of a kind, the last of them share a box that is named, for example, "5 more".
+    If there are many artifacts of a kind, the last ones share a box with a name such as "5 more".
 
     Args:
         kind: The artifact's kind.
@@ -516,8 +516,7 @@ def run_tags(recipe: Recipe, kind: str) -> list[str]:
 
     Args:
         recipe: The recipe of the run.
-        kind: What the run does: "builds", or "nothing new" if the store already has everything. "" becomes an empty
-            tag.
+        kind: "builds", or "nothing new" if the store already has everything. "" becomes an empty tag.
     """
     sources = [f"source: {entry.source.name}" for entry in recipe.sources[:MAX_SOURCE_TAGS]]
     trains = ["trains"] if recipe.model is not None else []
@@ -525,12 +524,12 @@ def run_tags(recipe: Recipe, kind: str) -> list[str]:
 
 
 def find_arrows(manifests: Sequence[Manifest]) -> list[tuple[KindAndName, KindAndName]]:
-    """Find the arrows of a lineage diagram, which lead from an artifact to those built from it.
+    """Find the arrows of a lineage diagram. They lead from each artifact to the artifacts built from it.
 
     Omits an arrow if a longer path connects the same artifacts.
 
     Args:
-        manifests: The artifacts' manifests (descriptions), each after those of its inputs.
+        manifests: The artifacts' manifests (descriptions). Each must come after those of its inputs.
 
     Returns:
         Pairs (input, output), each a (kind, name) pair.
@@ -563,7 +562,7 @@ class _Group:
         missing: Number of parts (output files) to build for each stage.
         built: Number of parts built so far for each stage.
         ended: Final state of each finished stage.
-        now: What is being done now, or why the group failed.
+        now: What the group is doing now, or why it failed.
         failed: True if the run failed in this group.
     """
 
@@ -631,7 +630,7 @@ class Progress:
         self._groups[STAGES[folder.partition("/")[0]].group].ended[folder] = state
 
     def fail(self, why: str) -> None:
-        """Show that the run failed, and why, in the table row of the stages that were being built.
+        """Show that the run failed, and why. The reason is shown in the table rows of the groups that were being built.
 
         Args:
             why: The message of the error.
@@ -681,7 +680,7 @@ def _format_cells(group: _Group, is_past: bool, is_next: bool) -> dict[str, str]
 
     Args:
         group: The group.
-        is_past: True if a later group has begun or the run has ended, so that no more stages of this group can begin.
+        is_past: True if no more stages of this group can begin, because a later group has begun or the run has ended.
         is_next: True if this group will begin next.
     """
     is_open, reused = len(group.ended) < len(group.missing), list(group.ended.values()).count("reused")

@@ -57,7 +57,7 @@ class LateTask:
         state: The name of its final state.
         message: The message of its final state.
         attempts: The number of attempts.
-        group: The group of the task's stage, which becomes its tag; "" for no tag.
+        group: The group of the task's stage. It becomes the task's tag; "" for no tag.
     """
 
     name: str
@@ -72,7 +72,7 @@ class LateTask:
 
 @dataclass(kw_only=True)
 class PageBuffer:
-    """What a run without a Prefect server would have shown in Prefect's UI.
+    """Collects what a run without a Prefect server would have shown in Prefect's UI.
 
     The module `late_runs.py` sends it to Prefect when an API answers.
 
@@ -99,15 +99,15 @@ class PageBuffer:
 
 @dataclass
 class Recording:
-    """The Prefect API that records a run, or a buffer in its place.
+    """The Prefect API that records a run, or a buffer that replaces it.
 
     Attributes:
         address: The URL of the API; "" if the run has none.
         tell: Called with a message if the run continues without the API.
         server: The embedded server that was started for this run, if any.
-        is_lost: True if the run continues without the API, either because it was given up or because it never answered.
-        buffer: Collects what Prefect's UI would show, if the run has no API from its beginning; else None.
-        find_api: Returns the URL of an API that answers now, or ""; None if `address` is the only API.
+        is_lost: True if the run continues without the API, because it stopped answering or never answered.
+        buffer: Collects what Prefect's UI would show, if the run started without an API; otherwise None.
+        find_api: Function that returns the URL of an API that answers now, or "". None if only `address` can be used.
         lock: Held by the thread that gives up the API.
     """
 
@@ -158,8 +158,8 @@ class Recording:
         """Wait until the API answers. Gives up after the deadline, or when the server started for this run has ended.
 
         Args:
-            deadline: A time of `time.monotonic()`.
-            reason: A sentence for the user which says that the API does not answer, printed after the deadline.
+            deadline: A point in time as returned by `time.monotonic()`.
+            reason: A sentence that tells the user that the API does not answer. It is printed after the deadline.
         """
         while not self.is_lost:
             wait_if_stopping()
@@ -172,9 +172,9 @@ class Recording:
                 return
 
     def send_last(self, call: Callable[[], object]) -> None:
-        """Call a function that sends the last request of the run.
+        """Call a function that sends the run's last request to the API.
 
-        The request is sent even if the run continued without the API, provided that the API answers again now.
+        If the run continued without the API, the request is sent only if the API answers again.
 
         Args:
             call: The function, without arguments.
@@ -185,10 +185,10 @@ class Recording:
         self.send(call)
 
     def give_up(self, reason: str) -> None:
-        """Continue without the API for the rest of the run. Later requests are dropped, except the one of `send_last`.
+        """Continue the run without the API. Later requests are dropped, except for that of `send_last`.
 
         Args:
-            reason: A sentence for the user that says why.
+            reason: A sentence that tells the user the reason.
         """
         with self.lock:
             if self.is_lost:
@@ -210,8 +210,8 @@ def get_recording() -> Recording | None:
 def send_to_api(call: Callable[[], Result]) -> Result | None:
     """Call a function that sends a request about the current run to Prefect's API, and return its result.
 
-    Returns None, possibly without calling it, if the run continues without the API. Outside a run, the function is just
-    called.
+    If the run continues without the API, the result is None, and the function may not be called at all. Outside a run,
+    the function is simply called.
 
     Args:
         call: The function, without arguments. Its exceptions are raised, unless they mean that the API does not answer.
@@ -223,7 +223,7 @@ def send_to_api(call: Callable[[], Result]) -> Result | None:
 def list_api_errors() -> tuple[type[Exception], ...]:
     """Return the exception types that Prefect raises if its API fails or does not answer.
 
-    These types also cover other errors; `is_unanswered` tells them apart.
+    Other errors can have these types as well. Use `is_unanswered` to distinguish them.
     """
     import httpx
 
@@ -260,7 +260,7 @@ def iter_causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def find_profile_api(own_server: bool) -> str | None:
-    """Return the API URL that the user's Prefect profile names; None if it names none, or if `own_server` is True."""
+    """Return the API URL in the user's Prefect profile, or None if it has none or `own_server` is True."""
     return None if own_server else os.environ.get("CLOZE_PREFECT_API")
 
 
@@ -285,19 +285,19 @@ def find_answering_api(home: Path, own_server: bool) -> str:
 def record_run(
     home: Path, own_server: bool, tell: Tell, buffer: PageBuffer, on_starting: Callable[[], object]
 ) -> Iterator[Recording]:
-    """Within the block, record the run in Prefect.
+    """Record a run in Prefect during the block.
 
-    Uses the first available API: the one that the user's Prefect profile names, the one of a running server with the UI
-    that Cloze started, or the one of a new server, which is stopped when the block ends. If the API does not answer in
-    time, the run is recorded in `buffer` instead.
+    Uses the API in the user's Prefect profile, or else that of a running UI server that Cloze started, or else starts a
+    server, which is stopped when the block ends. If the API does not answer in time, the run is recorded in `buffer`
+    instead.
 
     Args:
         home: CLOZE_HOME, the folder of this installation's caches and server.
         own_server: True to start a new server even if there is another API.
         tell: Called with each line to print.
         buffer: Collects what Prefect's UI would show, if the API does not answer.
-        on_starting: Called while the server starts, as soon as its URL is known, so that Prefect can be imported
-            meanwhile.
+        on_starting: Called as soon as the URL of a starting server is known, so that Prefect can be imported in the
+            meantime.
 
     Yields:
         The recording, which is also the result of `get_recording` in the block.
@@ -317,12 +317,12 @@ def record_run(
 
 @contextmanager
 def keep_pages(tell: Tell, buffer: PageBuffer, find_api: Callable[[], str]) -> Iterator[Recording]:
-    """Within the block, collect in a buffer what Prefect's UI would show of a run that is not a Prefect flow run.
+    """During the block, collect in a buffer what Prefect's UI would show about a run that is not a flow run.
 
     Args:
         tell: Called with each line to print.
         buffer: The buffer to fill.
-        find_api: Returns the URL of an API that answers now, or "".
+        find_api: Function that returns the URL of an API that answers now, or "".
 
     Yields:
         The recording, which is also the result of `get_recording` in the block.
@@ -337,9 +337,9 @@ def keep_pages(tell: Tell, buffer: PageBuffer, find_api: Callable[[], str]) -> I
 
 @contextmanager
 def use_recording(recording: Recording) -> Iterator[None]:
-    """Within the block, make a recording the result of `get_recording`, so that the current run is recorded to its API.
+    """During the block, make `get_recording` return a recording, so that the current run is sent to its API.
 
-    If the API was given up in the block, the process later exits without waiting for Prefect.
+    If the API stopped answering during the block, the process later exits without waiting for Prefect.
     """
     token = _current_recording.set(recording)
     logging.raiseExceptions = False  # else Prefect prints a line of its own for each that it cannot send
@@ -353,10 +353,10 @@ def use_recording(recording: Recording) -> Iterator[None]:
 
 
 def explain_no_server(reason: str) -> str:
-    """Build the message which tells the user that a run begins without a Prefect server.
+    """Build the message that tells the user that a run starts without a Prefect server.
 
     Args:
-        reason: A sentence that says why there is no server.
+        reason: A sentence that explains why there is no server.
     """
     return f"{reason} The run continues without one, and builds the same; `cloze runs` will list it."
 
@@ -368,7 +368,7 @@ def _connect_to_profile(address: str, tell: Tell, buffer: PageBuffer) -> Recordi
 
     Args:
         address: The URL of the API.
-        tell: Called with a line that says which API is used, or that none answers.
+        tell: Called with a line about which API is used, or that no API answers.
         buffer: Collects what Prefect's UI would show.
     """
     shown, deadline = without_password(address), time.monotonic() + START_SECONDS

@@ -71,15 +71,15 @@ def run_recipe(
     on_progress: Advance = ignore_progress,
     watch: bool | None = None,
 ) -> RunState:
-    """Build the artifacts of a recipe that the store lacks (the stored results of its pipeline stages).
+    """Run a recipe: build the artifacts (stored results of its pipeline stages) that the store does not have yet.
 
-    The run is a Prefect flow run, with a page in Prefect's UI, if that is requested or useful; else it uses threads.
+    If requested or useful, the run is a Prefect flow run with a page in Prefect's UI; otherwise it uses threads.
 
     Args:
         recipe: The recipe.
         home: CLOZE_HOME, the folder of this installation's caches and server.
         tell: Called with each line of the run's output, to print it.
-        workers: The number of worker processes; if None, as many as the raw files have work for.
+        workers: The number of worker processes. If None, it depends on the amount of raw files.
         own_server: True to start a Prefect server for this run even if the user's Prefect profile names another API.
         on_progress: Called with a pipeline stage, the number of its parts (output files) built so far, and the number
             to build.
@@ -139,13 +139,13 @@ def import_flow() -> Callable[[RunState], bool]:
 def is_watched(run: RunState, own_server: bool, watch: bool | None, find_api: Callable[[], str]) -> bool:
     """Decide whether a run should be a Prefect flow run, which has a page in Prefect's UI.
 
-    It should if the run trains a model, if it may take minutes, or if a Prefect API answers.
+    It should be one if it trains a model, if it may take minutes, or if a Prefect API answers.
 
     Args:
         run: The run, from `prepare_run`.
         own_server: True if the user asks for a Prefect server for this run.
-        watch: The user's choice, which is returned; None if the user made none.
-        find_api: Returns the URL of a Prefect API that answers, or "" if none does.
+        watch: The user's choice, which takes precedence; None if the user made none.
+        find_api: Function that returns the URL of a Prefect API that answers, or "" if none does.
     """
     if watch is not None:
         return watch
@@ -156,7 +156,7 @@ def is_watched(run: RunState, own_server: bool, watch: bool | None, find_api: Ca
 
 @contextmanager
 def fork_workers(recipe: Recipe, workers: int | None, tell: Tell) -> Iterator[WorkerPool | None]:
-    """Within the block, open a pool of forked workers for a run, or yield None if forking is not safe.
+    """Open a pool of forked workers for a run, or yield None if forking is not safe.
 
     Call this before the run does anything else: forking is safe only until the run starts threads, locks files or
     connects to a server.
@@ -176,13 +176,13 @@ def fork_workers(recipe: Recipe, workers: int | None, tell: Tell) -> Iterator[Wo
 
 @contextmanager
 def keep_failure(run: RunState, recording: Recording) -> Iterator[None]:
-    """Within the block, report to Prefect if a run without a Prefect flow run fails or is stopped.
+    """Report a run that is not a Prefect flow run to Prefect if it fails or is stopped during the block.
 
     If no Prefect API answers, the run is stored, and reported later. The exception is raised again.
 
     Args:
         run: The run.
-        recording: The recording of the run; nothing is reported if it has no buffer.
+        recording: The recording of the run. Nothing is reported if it has no buffer.
     """
 
     def keep_stopped() -> None:
@@ -230,7 +230,7 @@ class ThreadTasks:
         self._tasks = tasks
 
     def submit(self, name: str, work: Callable[[StageBuild], WorkResult[Any]], build: StageBuild) -> "Future[Any]":
-        """Submit a task that calls `work(build)` on a thread. It is called again after an error that may be temporary.
+        """Submit a task that calls `work(build)` on a thread. The call is retried after errors that may be temporary.
 
         Args:
             name: The name of the task.
@@ -238,7 +238,7 @@ class ThreadTasks:
             build: The stage to build.
 
         Returns:
-            The future of the value in the `WorkResult` that `work` returns.
+            A future for the value in the `WorkResult` that `work` returns.
         """
         return self._threads.submit(copy_context().run, self._try_again, name, work, build)
 
@@ -247,7 +247,7 @@ class ThreadTasks:
         return work()
 
     def _try_again(self, name: str, work: Callable[[StageBuild], WorkResult[Any]], build: StageBuild) -> Any:
-        """Do the work of a task, with up to RETRIES retries if it fails and a retry may help.
+        """Do the work of a task. If it fails and a retry may help, it is retried up to RETRIES times.
 
         Appends an entry about the task to the list of ended tasks, and raises the last exception if all attempts fail.
 

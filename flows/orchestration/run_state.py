@@ -91,7 +91,7 @@ class RunState:
         recipe: The recipe.
         run_id: The id of the run.
         started: When the run began, in ISO 8601 with the time zone.
-        pulse: Writes the run's heartbeat (which shows that it is alive) to the store.
+        pulse: Writes the run's heartbeat to the store, to show that the run is alive.
         print_line: Called with each line that the run prints.
         on_progress: Called with the progress of stages and training: stage, parts (output files) built, and parts in
             total.
@@ -101,8 +101,8 @@ class RunState:
         stages: The record of each pipeline stage (its state and duration), by artifact folder.
         manifests: The manifest (description of the stored result) of each finished stage, by artifact folder.
         is_watched: True if the run is a Prefect flow run.
-        pages: What the run's page in Prefect's UI would have shown, if the run is not a Prefect flow run.
-        worker_deaths: How many worker processes died while reading a record, by record.
+        pages: Collects what the run's page in Prefect's UI would have shown, if the run is not a Prefect flow run.
+        worker_deaths: The number of worker processes that died while reading a record, by record.
         judgement: The metrics and exceeded limits; set once all stages are built.
         flow_run: The Prefect flow run, once it exists.
         notifier: Sends the run's notifications.
@@ -154,7 +154,7 @@ class RunState:
 
     @property
     def report_path(self) -> str:
-        """Path or URL of the run's report, which exists once the run has ended."""
+        """Path or URL of the run's report. The report exists once the run has ended."""
         return self.place.to_address(f"runs/{self.run_id}/report.html")
 
     @property
@@ -163,7 +163,7 @@ class RunState:
         return DRIFTED if self.build_record("completed").is_drifted else "Completed"
 
     def summarize(self) -> str:
-        """Summarize the results of the run in one line, with its outcome and each limit of the recipe that it exceeds.
+        """Summarize the run in one line: its outcome, and the limits in its recipe that it exceeds.
 
         Needs `outcome` and `judgement`, which are set once all stages are built.
         """
@@ -233,7 +233,7 @@ class RunState:
         self.print_stage(record, manifest)
 
     def settle_generations(self) -> None:
-        """Record in the lock file that the documents from all raw files found so far have been deduplicated.
+        """Record in the lock file that the documents of all raw files found so far have been deduplicated.
 
         Later runs report an error if one of these raw files has disappeared.
         """
@@ -249,7 +249,8 @@ class RunState:
     def move_stage_last(self, folder: str) -> None:
         """Move a stage to the end of the run's record.
 
-        Used when a run repeats its stages after it found a damaged file, because they then end in another order.
+        This is used when a run repeats its stages after finding a damaged file, because they then end in a different
+        order.
 
         Args:
             folder: The artifact folder of the stage, which must be in `stages` and `manifests`.
@@ -258,7 +259,7 @@ class RunState:
         self.manifests[folder] = self.manifests.pop(folder)
 
     def print_stage(self, record: StageRecord, manifest: Manifest) -> None:
-        """Print the results of a finished stage in one line, followed by warnings that the user should see.
+        """Print the results of a finished stage in one line, followed by warnings for the user.
 
         Args:
             record: What the run did with the stage.
@@ -357,7 +358,7 @@ class RunState:
         )
 
     def write_record(self, record: RunRecord, report: str | None = None) -> None:
-        """Write the run's record and report to the store unless that was done before, and stop the heartbeat.
+        """Write the run's record and report to the store, unless this was done before, and stop the heartbeat.
 
         Both the run itself and a signal handler may call this; only the first call writes.
 

@@ -64,7 +64,7 @@ def build_schedule(cron: str | None, every_seconds: int | None, since: datetime 
     Args:
         cron: A cron expression, in this machine's time zone.
         every_seconds: The number of seconds between two runs. Exactly one of `cron` and `every_seconds` must be given.
-        since: The time from which intervals are counted; if None, the time at which the schedule is first applied.
+        since: The time at which intervals start. If None, the time at which the schedule is first applied.
 
     Raises:
         InputError: If both or neither are given, or if a value is invalid.
@@ -95,7 +95,7 @@ def check_deployable(recipe: Recipe, workers: int | None) -> None:
 
     Args:
         recipe: The recipe.
-        workers: The number of worker processes of each run; None to choose it by the size of the raw files.
+        workers: The number of worker processes of each run. If None, it depends on the amount of raw files.
 
     Raises:
         InputError: If the recipe's name has a character that a deployment name cannot have, or the number of workers is
@@ -112,8 +112,8 @@ def build_run_parameters(recipe: Recipe, store: str | None, workers: int | None)
 
     Args:
         recipe: The recipe. Its overrides (settings from the command line) become parameters.
-        store: The store to use in place of the recipe's; None for the recipe's store.
-        workers: The number of worker processes; None to choose it by the size of the raw files.
+        store: A store to use instead of the recipe's store, or None.
+        workers: The number of worker processes. If None, it depends on the amount of raw files.
 
     Returns:
         A dict with the keys "set" (overrides as "key=value") and "worker_processes". Empty values are omitted.
@@ -140,7 +140,7 @@ def add_timestamps(text: str, run: str = "") -> str:
 
     Args:
         text: The message, of one or more lines.
-        run: Text to insert after the time, such as "[483910] " with the short id of a run.
+        run: Text to insert after the time, such as "[483910] ", the short id of a run.
     """
     now = f"{datetime.now():%Y-%m-%d %H:%M:%S}"
     return "\n".join(f"{now} {run}{line}" for line in text.split("\n"))
@@ -155,7 +155,7 @@ def get_serving_lock(home: Path, name: str) -> Path:
 def show_in_status(
     place: Place, path: str, facts: Callable[[], Mapping[str, Any]], what: str, tell: Callable[[str], None]
 ) -> Iterator[None]:
-    """Within the block, let `cloze status` report the values that `facts()` returns.
+    """Let `cloze status` report the values that `facts()` returns, during the block.
 
     If the store cannot be written, a message is printed and the block still runs.
 
@@ -163,7 +163,7 @@ def show_in_status(
         place: The store in which the status file is written.
         path: The path of the status file within the store.
         facts: Called regularly; returns the values to report, by name.
-        what: What is reported, for the message if the store cannot be written ("schedule" or "release").
+        what: What is reported, "schedule" or "release". It is used in the message if the store cannot be written.
         tell: Called with that message.
     """
     with ExitStack() as stack:
@@ -183,7 +183,7 @@ def find_next_due(client: SyncPrefectClient, deployment_id: UUID) -> tuple[datet
         deployment_id: The id of the deployment.
 
     Returns:
-        A tuple: the time at which the next run is due, or None if none is scheduled; and the number of overdue runs.
+        The time at which the next run is due (None if no run is scheduled), and the number of overdue runs.
 
     Raises:
         httpx.HTTPError: If the API does not answer.
@@ -195,7 +195,7 @@ def find_next_due(client: SyncPrefectClient, deployment_id: UUID) -> tuple[datet
 
 
 def read_runs(client: SyncPrefectClient, deployment_id: UUID, states: list[StateType], **due: Any) -> list[FlowRun]:
-    """Read the flow runs of a Prefect deployment that are in given states, those due earliest first.
+    """Read the flow runs of a Prefect deployment that are in the given states, in the order in which they are due.
 
     The server limits how many runs are returned.
 
@@ -230,7 +230,7 @@ class RunLog:
         self._run = ""
 
     def begin(self, run_id: str) -> None:
-        """Prefix later lines with the short form of a run id, such as "[483910] "."""
+        """Prefix all subsequent log lines with the short form of a run id, such as "[483910] "."""
         from flows.run.addresses import shorten_run_ids  # not above: what it imports compiles
 
         self._run = f"[{shorten_run_ids([run_id])[run_id]}] "
@@ -243,12 +243,12 @@ run_log = RunLog()
 
 
 def name_flow_run() -> str:
-    """Return the name of a Prefect flow run that begins now, such as "news 2026-11-29 03:00:00" (local time)."""
+    """Build the name of a Prefect flow run that begins now, such as "news 2026-11-29 03:00:00" (local time)."""
     return f"{runtime.deployment.name} {time.strftime('%Y-%m-%d %H:%M:%S')}"
 
 
 def print_failure(state: State[Any], path: Path, overrides: Mapping[str, str]) -> None:
-    """Print why a run failed: the message of its final state, after a traceback unless the error is an InputError.
+    """Print the message of a failed run's final state, preceded by a traceback unless the error is an InputError.
 
     Prefect calls this in the run's process. If that process has died, Prefect calls it in the runner's process, where
     this function also sends the failure notification.
@@ -269,7 +269,7 @@ def print_failure(state: State[Any], path: Path, overrides: Mapping[str, str]) -
 
 
 def prepare_process() -> None:
-    """Make this process, which does a scheduled run, stop on signals.
+    """Make the current process, which performs a scheduled run, stop on signals.
 
     It also stops when the `cloze serve` that started it has ended.
     """
@@ -282,7 +282,8 @@ def conclude_run(run: Callable[[Path], tuple[str, str]]) -> State[Any]:
     """Do the work of a scheduled run, and return its final Prefect state: Failed if the work raises InputError.
 
     Args:
-        run: Does the work. Called with CLOZE_HOME; returns the name and message of the final state.
+        run: Function that does the work. It is called with CLOZE_HOME, and returns the name and message of the final
+            state.
     """
     try:
         name, message = run(prepare_environment(os.environ))
@@ -292,12 +293,12 @@ def conclude_run(run: Callable[[Path], tuple[str, str]]) -> State[Any]:
 
 
 def build_recipe(path: Path, overrides: dict[str, str], workers: int | None, home: Path) -> tuple[str, str]:
-    """Build the artifacts of a recipe that the store lacks, inside the current Prefect flow run.
+    """Run a recipe inside the current Prefect flow run, building the artifacts that the store does not have yet.
 
     Args:
         path: The path of the recipe.
         overrides: Overrides of the recipe's settings, by key.
-        workers: The number of worker processes; if None, as many as the raw files have work for.
+        workers: The number of worker processes. If None, it depends on the amount of raw files.
         home: CLOZE_HOME, the folder of this installation's caches and server.
 
     Returns:
@@ -358,7 +359,7 @@ def show_next_run(artifact: LiveArtifact, recipe: str) -> str:
 
 
 def merge_due_runs(tell: Callable[[str], None]) -> None:
-    """Cancel all other runs of the current run's schedule that are already due, because they would have nothing to do.
+    """Cancel all other due runs of the current run's schedule, because they would have nothing to do.
 
     Does not cancel runs that somebody requested, or that have other parameters. If the server does not answer, cancels
     none.
@@ -428,7 +429,7 @@ RUN_ID_VARIABLE = "PREFECT__FLOW_RUN_ID"  # in the environment of a run's proces
 
 
 def build_entrypoint(path: str) -> str:
-    """Return the entrypoint of a recipe's flow (from which Prefect imports the flow) for prefect.yaml.
+    """Build the entrypoint for prefect.yaml, from which Prefect imports the flow of a recipe.
 
     Args:
         path: The path of the recipe's file, relative to the workers' working directory, or absolute.
@@ -511,7 +512,7 @@ def read_recipe_name(path: Path) -> str:
 def parse_overrides(pairs: Sequence[str]) -> dict[str, str]:
     """Parse the settings passed to a scheduled run into values that replace settings of its recipe.
 
-    Allowed are settings that `is_allowed` accepts, and those passed to the command that created the schedule.
+    Settings are allowed if `is_allowed` accepts them, or if they were passed to the command that created the schedule.
 
     Args:
         pairs: The settings, each as "key=value".
@@ -539,7 +540,7 @@ def is_allowed(pair: str) -> bool:
         pair: The setting as "key=value".
 
     Raises:
-        InputError: If it does not have that form.
+        InputError: If the setting does not have this form.
 
     >>> is_allowed("duplicates.threshold=0.7"), is_allowed('"notify".command=["a"]'), is_allowed("training={}")
     (True, False, False)

@@ -99,10 +99,10 @@ def serve_recipe(
         cron: The schedule as a cron expression.
         every: The number of seconds between two runs. Exactly one of `cron` and `every` must be given.
         home: CLOZE_HOME, the folder of this installation's caches and server.
-        port: The port of the server and its UI, used if no server of the user's Prefect profile answers.
-        log: Called with each line, which begins with the time.
-        store: The store to use in place of the recipe's; None for the recipe's store.
-        workers: The number of worker processes of a run; if None, as many as the raw files have work for.
+        port: The port for the server and its UI. It is used if the Prefect API in the user's profile does not answer.
+        log: Called with each line. Lines begin with the time.
+        store: A store to use instead of the recipe's store, or None.
+        workers: The number of worker processes of a run. If None, it depends on the amount of raw files.
         run_now: True to start a run immediately as well.
 
     Raises:
@@ -144,10 +144,10 @@ def serve_recipe(
 
 
 def find_profile(tell: Tell) -> str | None:
-    """Return the API URL of the user's Prefect profile; None if there is none, or if it does not answer.
+    """Return the API URL in the user's Prefect profile, or None if there is none or the API does not answer.
 
     Args:
-        tell: Called with a message if the profile names an API that does not answer.
+        tell: Called with a message if the API in the profile does not answer.
     """
     profile = os.environ.get("CLOZE_PREFECT_API")
     if profile is None or is_answering(profile):
@@ -159,10 +159,10 @@ def find_profile(tell: Tell) -> str | None:
 
 @contextmanager
 def open_api(profile: str | None, home: Path, port: int, tell: Tell) -> Iterator[str]:
-    """Within the block, use the API of a Prefect profile, or of a new Prefect server with the UI.
+    """Use the API of a Prefect profile, or of a new Prefect server with the UI, during the block.
 
     Args:
-        profile: The API URL of the profile, which this function waits for; None to start a server.
+        profile: The API URL of the profile. The function waits until this API answers. If None, a server is started.
         home: CLOZE_HOME, the folder of this installation's caches and server.
         port: The port of the server to start.
         tell: Called with each line to print.
@@ -184,11 +184,11 @@ def open_api(profile: str | None, home: Path, port: int, tell: Tell) -> Iterator
 
 
 def wait_for_profile(address: str, tell: Tell) -> None:
-    """Wait, without limit, until the server of the user's Prefect profile answers.
+    """Wait indefinitely until the server of the user's Prefect profile answers.
 
     Args:
         address: The URL of its API.
-        tell: Called with lines that give this URL and the URL of the UI.
+        tell: Called with lines that contain this URL and the URL of the UI.
     """
     while not is_answering(address):
         time.sleep(CHECK_SECONDS)
@@ -200,7 +200,7 @@ def wait_for_profile(address: str, tell: Tell) -> None:
 
 @contextmanager
 def hold_serving_lock(home: Path, recipe: Recipe) -> Iterator[None]:
-    """Within the block, hold the file lock which shows other processes that a recipe is being served.
+    """Hold a file lock during the block, to show other processes that a recipe is being served.
 
     Args:
         home: CLOZE_HOME, the folder of this installation's caches and server.
@@ -236,9 +236,9 @@ STOPPED_MESSAGE = "Stopped with its schedule; what is finished is kept."
 def build_deployment(
     name: str, path: str, parameters: dict[str, Any], cron: str | None, every: int | None, since: str
 ) -> RunnerDeployment:
-    """Build a recipe's Prefect deployment, which does one run at a time and queues the others.
+    """Build a recipe's Prefect deployment. It allows one run at a time, and queues the others.
 
-    The service and its runner both register the deployment with the API, and compute the same due times.
+    The service and its runner both register this deployment with the API, so that they compute the same due times.
 
     Args:
         name: The name of the recipe.
@@ -266,7 +266,7 @@ class Service:
     Args:
         recipe: The recipe.
         deployment: The arguments of `build_deployment`, by name.
-        owns_server: True if the API's server was started by Cloze, rather than by the user.
+        owns_server: True if Cloze started the API's server, False if the user did.
         tell: Called with each line to print.
     """
 
@@ -282,7 +282,7 @@ class Service:
             run_now: True to start a run immediately as well.
 
         Returns:
-            A phrase that says why the API was given up.
+            A phrase that explains why the API was abandoned.
 
         Raises:
             ServerFailed: If the API fails for BUSY_SECONDS.
@@ -326,7 +326,7 @@ class Service:
             time.sleep(CHECK_SECONDS)
 
     def _ensure_runner(self, client: SyncPrefectClient, deployment_id: UUID) -> None:
-        """Start a runner process if none is alive. First closes the flow runs that an earlier one left unfinished.
+        """Start a runner process if none is alive, after closing flow runs that an earlier runner left unfinished.
 
         Args:
             client: Client of the Prefect API.
@@ -378,7 +378,7 @@ def close_abandoned_runs(client: SyncPrefectClient, deployment_id: UUID, since_s
     Args:
         client: Client of the Prefect API.
         deployment_id: The id of the deployment.
-        since_start: True to also cancel all runs that were due before now, because nobody served the recipe then.
+        since_start: True to also cancel all runs that became due while no process served the recipe.
     """
     ran: State[None] = Crashed(message="The process that ran it was gone before it could say so.")
     for run in read_runs(client, deployment_id, OPEN_STATES):
@@ -392,14 +392,14 @@ def close_abandoned_runs(client: SyncPrefectClient, deployment_id: UUID, since_s
 
 
 def call_patiently(call: Callable[[], Result], seconds: float = BUSY_SECONDS) -> Result:
-    """Call a function that sends a request to an API, and return its result. Calls it again while the API fails.
+    """Call a function that sends a request to an API, and return its result. Repeats the call while the API fails.
 
     Args:
         call: The function, without arguments.
         seconds: How long to keep trying.
 
     Raises:
-        ServerFailed: If the API still fails after that time.
+        ServerFailed: If the API still fails after this time.
         Exception: Any other exception that the function raises.
     """
     deadline = time.monotonic() + seconds
@@ -422,7 +422,7 @@ def get_runner_log() -> Path:
 def start_runner(deployment: dict[str, Any]) -> "subprocess.Popen[bytes]":
     """Start the runner (the process that starts due runs), and return its process.
 
-    It has a process group of its own, so that Ctrl-C does not reach it.
+    The runner gets its own process group, so that Ctrl-C does not reach it.
 
     Args:
         deployment: The arguments of `build_deployment`, by name.
@@ -434,11 +434,11 @@ def start_runner(deployment: dict[str, Any]) -> "subprocess.Popen[bytes]":
 
 
 def end_runner(runner: "subprocess.Popen[Any]", meanwhile: Callable[[], None], seconds: float = RUN_SECONDS) -> None:
-    """Stop a runner and its runs: send SIGTERM to the runs, and kill all processes that remain after some seconds.
+    """Stop a runner and its runs: send SIGTERM to the runs, wait some seconds, and kill all remaining processes.
 
     Args:
         runner: The process of the runner.
-        meanwhile: Called once after the signal, while the runs end.
+        meanwhile: Called once after the signal was sent, while the runs are ending.
         seconds: How long to wait before killing.
     """
     send_signal(runner.pid, signal.SIGSTOP)  # it begins no other
@@ -458,13 +458,13 @@ def end_runner(runner: "subprocess.Popen[Any]", meanwhile: Callable[[], None], s
 
 
 def run_runner(deployment: dict[str, Any], parent: int) -> None:
-    """Start runs when they are due, until the `cloze serve` that started this process ends.
+    """Start runs when they are due, until the `cloze serve` process that started this process ends.
 
     Called in the runner's process.
 
     Args:
         deployment: The arguments of `build_deployment`, by name.
-        parent: The process id of that `cloze serve`.
+        parent: The process id of that `cloze serve` process.
     """
     end_with_parent(parent, lambda: os._exit(1))
     use_api(PREFECT_API_URL.value())  # a run gets it from Prefect's settings, the command of a notice does not

@@ -76,7 +76,7 @@ HEADERS = {
 
 
 class Guard:
-    """An ASGI application that rejects unauthorized requests, and passes all others to Prefect's application.
+    """An ASGI application that rejects unauthorized requests and passes all others to Prefect's application.
 
     It wraps Prefect's application instead of being a middleware of it, because Prefect's server also sends requests to
     itself in memory, under another host name.
@@ -100,7 +100,7 @@ class Guard:
         await app(scope, receive, send)
 
     def _choose_app(self, scope: dict[str, Any]) -> Any:
-        """Choose what answers a request: Prefect's application, or a response of the guard.
+        """Choose the ASGI application that answers a request: Prefect's application, or a response of the guard.
 
         The guard refuses requests under other host names and from pages of other origins (403), answers challenges, and
         sends the page that asks a browser for the password.
@@ -156,7 +156,7 @@ def write_password(prefect_home: Path, port: int, password: str) -> None:
 
 
 def read_password(prefect_home: Path, port: int) -> str:
-    """Return the password of the UI server that was started last on a port, as "user:password"; "" if there was none.
+    """Return the password of the UI server last started on a port, as "user:password", or "" if there was none.
 
     Args:
         prefect_home: The folder of Prefect's files.
@@ -168,9 +168,9 @@ def read_password(prefect_home: Path, port: int) -> str:
 
 
 def find_password_in_use(prefect_home: Path, port: int) -> str:
-    """Return the most recent password of a port if a `cloze serve` of this installation is running; otherwise "".
+    """Return a port's most recent password if `cloze serve` is running for this installation, otherwise "".
 
-    A new server must use this password, because the runs of that `cloze serve` know no other.
+    A new server must use this password, because it is the only one that the runs of `cloze serve` know.
 
     Args:
         prefect_home: The folder of Prefect's files.
@@ -181,9 +181,9 @@ def find_password_in_use(prefect_home: Path, port: int) -> str:
 
 
 def sign_challenge(password: str, port: int, challenge: str) -> str:
-    """Compute the response to a challenge, which proves that a server knows its password: an HMAC in hexadecimal.
+    """Compute the response to a challenge that proves knowledge of a server's password: an HMAC in hexadecimal.
 
-    The response also depends on the port, so that it cannot be passed on from a server on another port.
+    The response also depends on the port, so that it cannot be forwarded from a server on another port.
 
     Args:
         password: The password as "user:password".
@@ -207,9 +207,9 @@ def format_basic_auth(password: str) -> str:
 
 
 def describe_ui(port: int, password: str) -> str:
-    """Return the line that says how to open the UI of a server on this machine.
+    """Return a line that explains how to open the UI of a server on this machine.
 
-    The line has the password only if standard output is a terminal, because other output may be stored.
+    The line contains the password only if standard output is a terminal, because other output may be stored.
 
     Args:
         port: The port of the server.
@@ -280,7 +280,7 @@ def read_report(prefect_home: Path, flow_run_id: str, run_id: str) -> bytes | No
 
 
 def add_reports(app: "FastAPI", prefect_home: Path) -> None:
-    """Add the route that shows the reports of runs to a server's application, which is changed in place.
+    """Register the route for run reports on a server's application, which is modified in place.
 
     Args:
         app: Prefect's application.

@@ -67,7 +67,7 @@ class PendingTask(Protocol):
     """A submitted task whose result can be waited for."""
 
     def result(self) -> Any:
-        """Wait until the task has ended, and return the value of its work. Raises what its work raised."""
+        """Wait until the task has ended, and return the result of its work, or raise the exception of its work."""
         ...
 
 
@@ -75,7 +75,7 @@ class TaskRunner(Protocol):
     """Runs the tasks of a run, as Prefect tasks or on threads."""
 
     def submit(self, name: str, work: Callable[["StageBuild"], WorkResult[Any]], build: "StageBuild") -> PendingTask:
-        """Submit a task that calls `work(build)` on a thread, and calls it again after an error that may be temporary.
+        """Submit a task that calls `work(build)` on a thread. The call is retried after errors that may be temporary.
 
         Args:
             name: The name of the task.
@@ -115,11 +115,10 @@ def is_worth_retrying(error: BaseException | None) -> bool:
 def build_stages(run: RunState, tasks: TaskRunner) -> Outcome:
     """Build the pipeline stages of a run in order, and return its artifacts (the stored results of the stages).
 
-    Skips any record that killed its worker process on every attempt, and unreadable raw files if the recipe allows
-    that.
+    Skips records that killed their worker process on every attempt and, if the recipe allows it, unreadable raw files.
 
     Args:
-        run: The state of the run. Its lock (the list of the raw files used) is updated if records or files are skipped.
+        run: The state of the run. Its lock (the list of raw files) is updated if records or files are skipped.
         tasks: Runs the tasks of the stages.
 
     Raises:
@@ -179,9 +178,9 @@ class StageBuilder:
         return finish()
 
     def _survey_stages(self, stages: Sequence[Stage]) -> list["StageBuild"]:
-        """Find out which parts of the stages the store already has, and return this for each stage, in order.
+        """Compare each stage with the store, and return, in order, which of its parts exist and which are missing.
 
-        This is done for all stages before the first is built, because each is compared with the artifacts that existed
+        All stages are compared before the first one is built, because the comparison is with the artifacts that existed
         before the run.
 
         Raises:
@@ -244,9 +243,9 @@ class StageBuild:
     Attributes:
         run: The state of the run.
         stage: The stage.
-        survey: Which parts (output files) of the stage the store already has, and which are missing.
-        distrusted: Paths of damaged files, which the stage's task must not read.
-        is_recorded: True if this run already built the stage, and is now repeating its stages because another stage met
+        survey: The parts (output files) of the stage that the store already has, and those that are missing.
+        distrusted: Paths of damaged files. The stage's task must not read them.
+        is_recorded: True if this run already built the stage, and is repeating its stages because another one found
             damage or a bad record.
     """
 
@@ -276,7 +275,7 @@ class StageBuild:
         return manifest
 
     def add_built(self, parts: Sequence[Part]) -> None:
-        """Record that parts (output files) of the stage have been built. A part that is built twice counts once."""
+        """Record that parts (output files) of the stage have been built. A part that is built twice is counted once."""
         with self.run.progress_lock:
             self._built.update(part.name for part in parts)
             self.run.advance(self.stage.stage_folder, len(self._built), len(self.survey.missing))
@@ -302,10 +301,10 @@ def collect_faults(builds: Sequence[StageBuild], kind: type[Fault]) -> list[Faul
 
 
 def build_stage(build: StageBuild) -> WorkResult[Manifest]:
-    """Build the missing parts (output files) of a stage on all workers, and publish the stage as complete in the store.
+    """Build the missing parts (output files) of a stage on all workers, and mark the stage as complete in the store.
 
-    A stage that is already complete is only shown. Each call to a worker builds some of the parts. If a call fails, the
-    remaining calls are still made. A retry does not build finished parts again.
+    If the stage is already complete, it is only shown. Each call to a worker builds some of the parts. If a call fails,
+    the remaining calls are still made. A retry does not rebuild finished parts.
 
     Returns:
         The stage's manifest (description of its stored result), as `publish_and_show` returns it.
@@ -343,7 +342,7 @@ def train_stage(build: StageBuild) -> WorkResult[Manifest]:
 
     Raises:
         InputError: For an error that the user can fix.
-        TrainingFailed: If the process fails. The message has the end of its log.
+        TrainingFailed: If the process fails. The message contains the end of its log.
     """
     run, stage, plans = build.run, build.stage, build.survey.missing
     if not plans:
@@ -372,15 +371,15 @@ def train_stage(build: StageBuild) -> WorkResult[Manifest]:
 
 
 def publish_and_show(build: StageBuild, parts: Sequence[Part]) -> WorkResult[Manifest]:
-    """Publish a stage unless it is complete in the store, and show its record counts on the run's page in Prefect's UI.
+    """Mark a stage as complete in the store, and show its record counts on the run's page in Prefect's UI.
 
     Args:
         build: The stage.
-        parts: The parts (output files) that were built now.
+        parts: The parts (output files) that were built by this task.
 
     Returns:
         The stage's manifest (description of its stored result) and a summary of it. The state's name is "Reused" if the
-        stage was already complete, else "Completed".
+        stage was already complete, and "Completed" otherwise.
     """
     wait_if_stopping()
     run, whole = build.run, build.survey.manifest

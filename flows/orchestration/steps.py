@@ -62,7 +62,7 @@ def prepare_run(
         recipe: The recipe.
         home: CLOZE_HOME, the folder of this installation's caches.
         tell: Called with each line of the run's output, to print it.
-        workers: The number of worker processes; if None, as many as the raw files have work for.
+        workers: The number of worker processes. If None, it depends on the amount of raw files.
         on_begin: Called with the run's id before the run's first line.
 
     Returns:
@@ -112,7 +112,7 @@ def prepare_run(
 
 @contextmanager
 def record_failure(run: RunState) -> Iterator[None]:
-    """Within the block, record how the run ends if it fails or is stopped.
+    """Record how a run ends if it fails or is stopped during the block.
 
     Writes the run's record with the state "failed" or "interrupted", and raises the exception again. After a successful
     block, removes the oldest run records beyond the number that the recipe keeps.
@@ -136,7 +136,7 @@ def record_failure(run: RunState) -> Iterator[None]:
 
 @contextmanager
 def open_workers(run: RunState, pool: WorkerPool | None) -> Iterator[None]:
-    """Within the block, let a run use worker processes.
+    """Open the worker processes of a run for the block.
 
     Args:
         run: The run. Its `pool` is set.
@@ -152,7 +152,7 @@ def open_workers(run: RunState, pool: WorkerPool | None) -> Iterator[None]:
         return
 
     def collect_shared_paths() -> SharedPaths:
-        """Return the paths that the workers of a cluster must see: the recipe in the store, and the raw files."""
+        """Return the paths that a cluster's workers must be able to read: the stored recipe and the raw files."""
         files: dict[str, list[RawFile]] = {}
         for generation in run.lock.generations:
             for name, new in generation.items():
@@ -165,7 +165,7 @@ def open_workers(run: RunState, pool: WorkerPool | None) -> Iterator[None]:
 
 
 def complete_run(run: RunState, tasks: TaskRunner) -> WorkResult[Outcome]:
-    """Build a run's pipeline stages, compare its metrics with the recipe's limits, then report and release the run.
+    """Complete a run: build its stages, compare its metrics with the recipe's limits, and report and release it.
 
     The run must come from `prepare_run`, and have workers from `open_workers`.
 
@@ -197,10 +197,10 @@ def complete_run(run: RunState, tasks: TaskRunner) -> WorkResult[Outcome]:
 
 @contextmanager
 def show_progress(run: RunState) -> Iterator[None]:
-    """Within the block, show the run's progress on its page in Prefect's UI, and send a notification if the run stalls.
+    """Show a run's progress on its page in Prefect's UI during the block. Sends a notification if the run stalls.
 
-    If the block fails, the page says why. After a successful block, it shows the lineage of the artifacts (which one
-    was built from which).
+    If the block fails, the page shows the reason. If it succeeds, the page shows the lineage of the artifacts (which
+    one was built from which).
 
     Args:
         run: The run, with workers from `open_workers`.
@@ -223,7 +223,7 @@ def show_progress(run: RunState) -> Iterator[None]:
 def render_report(run: RunState) -> str:
     """Write a run's metrics to the store, and return the run's report as HTML. `run.judge` must have been called.
 
-    Warns of each limit of the recipe that is exceeded, and sets `run.record`.
+    Prints a warning for each of the recipe's limits that is exceeded, and sets `run.record`.
 
     Raises:
         Damaged: If an artifact (stored result) cannot be read.
@@ -262,7 +262,7 @@ def report_run(run: RunState, report: str, kind: str = "builds") -> None:
 def release_run(run: RunState) -> None:
     """Release a run if its recipe names a release and its metrics are within the limits, and send notifications.
 
-    The notifications are those of `Notifier.notify_of_result`. The run must have been reported by `report_run`.
+    For the notifications, see `Notifier.notify_of_result`. Call `report_run` first.
 
     Args:
         run: The state of the run, after `RunState.judge`.
@@ -282,16 +282,16 @@ class _IncompleteRun(Exception):
 def find_unchanged(run: RunState) -> str | None:
     """Check whether the store already holds everything that a run would build.
 
-    Checks the pipeline stages like `cloze plan`, without workers, a server or Prefect. This takes some tenths of a
-    second, and the time to render the report.
+    Like `cloze plan`, this needs no workers, no server and no Prefect. It takes some tenths of a second, plus the time
+    to render the report.
 
     Args:
         run: The run, from `prepare_run`. If the store holds everything, its stages, manifests, outcome, judgement and
             record are set.
 
     Returns:
-        The run's report as HTML; None if something must be built or repaired, or if the run exceeds a limit of the
-        recipe, which must be shown in Prefect's UI. If None, nothing was printed or written.
+        The run's report as HTML. None if something must be built or repaired, or if the run exceeds a limit in the
+        recipe, because this must be shown in Prefect's UI; nothing is printed or written in that case.
     """
     stages: dict[str, StageHistory] = {}
     manifests: dict[str, Manifest] = {}

@@ -59,8 +59,8 @@ def watch_training(stage: Stage, job: TrainingJob, advance: Advance, train: Trai
         job: The training job.
         advance: Called with the progress: the stage's folder (`KIND/NAME`) followed by " steps", the steps so far, and
             all steps.
-        train: Trains the model here or on a cluster. Called with the job, a callback for events, and the `Stop` that
-            requests the trainer to stop.
+        train: Function that trains the model here or on a cluster. It is called with the job, a callback for events,
+            and a `Stop` that can stop the trainer.
 
     Raises:
         InputError: For an error that the user can fix.
@@ -88,11 +88,11 @@ def watch_training(stage: Stage, job: TrainingJob, advance: Advance, train: Trai
 
 
 def pass_event(watch: "TrainingPage", event: Event) -> None:
-    """Show a training event on the run's page or, while the run is being stopped, print what the process waits for.
+    """Show a training event on the run's page. If the run is being stopped, print what the process is waiting for.
 
     Args:
         watch: The page of the training run.
-        event: The event, as `TrainingPage.add_event` takes it.
+        event: The event, a dict as described in `TrainingPage.add_event`.
     """
     if not is_stopping():
         watch.add_event(event)
@@ -101,7 +101,7 @@ def pass_event(watch: "TrainingPage", event: Event) -> None:
 
 
 def format_stop_line(what: str, event: Event) -> str | None:
-    """Format an event of a training run that is being stopped as a line, or return None if the event needs no line.
+    """Format an event of a training run that is being stopped as a line. Returns None for events without a line.
 
     Args:
         what: The stage's folder, `KIND/NAME`.
@@ -119,7 +119,7 @@ def format_stop_line(what: str, event: Event) -> str | None:
 
 @dataclass(kw_only=True)
 class TrainingPage:
-    """The Prefect artifacts of a training run on its page: a progress bar, a table of metrics, and the loss curve.
+    """The Prefect artifacts on the page of a training run: a progress bar, a table of metrics, and the loss curve.
 
     Attributes:
         what: The stage's folder in the store, `KIND/NAME`.
@@ -145,7 +145,7 @@ class TrainingPage:
     _drawn_at: float = 0.0
 
     def add_event(self, event: Event) -> None:
-        """Log a training event, and update the metrics on the page from time to time.
+        """Write a training event to the log, and update the metrics on the page from time to time.
 
         Args:
             event: A dict with the keys "event" (its kind, such as "step", "evaluation" or "resume") and "step", and the
@@ -184,10 +184,10 @@ class TrainingPage:
 
 
 def read_earlier_events(event: Event, metrics_path: Path) -> Iterator[Event]:
-    """Yield the events in the metrics file up to the checkpoint from which training resumes.
+    """Yield the events in the metrics file up to the checkpoint that training resumes from.
 
     Args:
-        event: The event that the trainer has just sent. Unless its kind is "resume", nothing is yielded.
+        event: The event that the trainer has just sent. Nothing is yielded unless its kind is "resume".
         metrics_path: The path of the metrics file.
     """
     if event["event"] == "resume":
@@ -202,7 +202,7 @@ def drop_every_other_step(events: Sequence[Event]) -> list[Event]:
 
 
 def render_curves(events: Sequence[Event], what: str) -> str:
-    """Render the loss curve of each loss term, with its caption, as Markdown.
+    """Render the curve of each loss term with a caption, as Markdown.
 
     Args:
         events: The "step" and "evaluation" events of the training.
@@ -263,10 +263,10 @@ def describe_training(events: Sequence[Event], steps: int) -> str:
 
 
 def format_event(event: Event, steps: int) -> str:
-    """Format an event of a training run as one line for the log: its kind, step and figures.
+    """Format an event of a training run as one line for the log: its kind, step and metrics.
 
     Args:
-        event: The event, with the keys "event" (its kind) and "step", and figures by name.
+        event: The event, with the keys "event" (its kind) and "step", and metrics by name.
         steps: The total number of training steps.
 
     >>> format_event({"event": "step", "step": 3, "phase": 0, "loss": 8.25, "learning_rate": 0.0001}, 10)
@@ -276,7 +276,7 @@ def format_event(event: Event, steps: int) -> str:
 
 
 def format_fields(event: Event) -> Iterator[tuple[str, str]]:
-    """Yield the name and value of each event field that people need, both formatted for display.
+    """Yield the (name, value) pairs of the event fields to show to the user, formatted for display.
 
     Args:
         event: The event. Its kind and step are not yielded.
@@ -337,7 +337,7 @@ def watch_fine_tuning(stage: Stage, job: TaskJob, advance: Advance) -> None:
 
 @dataclass(kw_only=True)
 class FineTuningPage:
-    """What a run's page in Prefect's UI shows while models are fine-tuned: a log, and a progress bar.
+    """Shows the fine-tuning of models on a run's page in Prefect's UI, with a log and a progress bar.
 
     Attributes:
         what: The stage's folder in the store, `KIND/NAME`.
@@ -362,7 +362,8 @@ class FineTuningPage:
         """Show an event of the trainer in the log and in the progress bar, unless the run is being stopped.
 
         Args:
-            event: A dict with the key "event" (its kind, such as "run", "start" or "step") and the values of that kind.
+            event: A dict with the key "event" (its kind, such as "run", "start" or "step") and further keys for each
+                kind.
         """
         if is_stopping():
             return

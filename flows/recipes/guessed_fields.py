@@ -43,12 +43,12 @@ MAX_NAME_CHARACTERS = 60  # characters of a name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuessedName:
-    """A guessed name of the text field.
+    """A field name that was guessed to contain the text.
 
     Attributes:
-        name: name of the field or column
-        generation: one-based number of the first generation (the raw files that one run added) that this name is used
-            for
+        name: Name of the field or column.
+        generation: One-based number of the first generation (the raw files that one run added) that this name is used
+            for.
     """
 
     name: str
@@ -59,7 +59,7 @@ GuessedNames = Mapping[str, tuple[GuessedName, ...]]  # by source, in the order 
 
 
 def get_guessable_source(source: Source) -> FilesSource | None:
-    """Return the source if its text field must be guessed; None for any other source.
+    """Return the source if its text field must be guessed, otherwise None.
 
     The field must be guessed if the source reads files with fields and its recipe does not set `fields.text`.
     """
@@ -67,14 +67,14 @@ def get_guessable_source(source: Source) -> FilesSource | None:
 
 
 def with_guessed_names(source: Source, guessed: GuessedNames, generation: int) -> Source:
-    """Return a copy of a source that reads the raw files of a generation with the text fields guessed up to then.
+    """Return a copy of a source that uses the text fields guessed for a generation or for earlier ones.
 
     A generation is the raw files that one run added.
 
     Args:
-        source: the source, which is returned unchanged if its text field must not be guessed
-        guessed: the guessed names of all sources, by source name
-        generation: one-based number of the generation; names that were guessed later are not used
+        source: The source. It is returned unchanged if its text field must not be guessed.
+        guessed: The guessed names of all sources, by source name.
+        generation: One-based number of the generation. Names that were guessed later are not used.
     """
     names = tuple(guess.name for guess in guessed.get(source.name, ()) if guess.generation <= generation)
     return with_names(source, names)
@@ -87,8 +87,8 @@ def with_names(source: Source, names: Sequence[str]) -> Source:
     empty or only "text", which is the default.
 
     Args:
-        source: the source
-        names: names of the fields; a record's text is in the first of them that it has
+        source: The source.
+        names: Names of the fields. For each record, the first one that it has is used.
     """
     files = get_guessable_source(source)
     if files is None or tuple(names) in ((), ("text",)):
@@ -108,15 +108,15 @@ def guess_text_fields(
     without a guess.
 
     Args:
-        sources: the sources of the recipe
-        guessed: the names that are already in the lock file, by source name
-        older: the older generations (raw files that one run added) in order, each a mapping from source name to raw
-            files
-        added: the new raw files, by source name
+        sources: The sources of the recipe.
+        guessed: The names that are already in the lock file, by source name.
+        older: The older generations (the raw files that one run added) in order. Each has a list of raw files by source
+            name.
+        added: The new raw files, by source name.
 
     Returns:
-        A tuple of two mappings by source name: the names to write to the lock file (given names first, then new names),
-        and the guess for each inspected source.
+        Two dictionaries by source name: the names to write to the lock file (given names first, then new names), and
+        the guess for each inspected source.
     """
     kept = {source.name: guessed[source.name] for source in sources if source.name in guessed}
     guesses = {}
@@ -136,20 +136,21 @@ def guess_text_fields(
 
 
 def find_files_without_text(guesses: Mapping[str, TextColumns]) -> dict[str, set[str]]:
-    """Return the paths of the files that contain no text, by source name.
+    """Return the paths of the files that contain no text, by source name. A source may have an empty set.
 
     Args:
-        guesses: the guess for each inspected source, by source name
+        guesses: The guessed text fields of each inspected source, by source name.
     """
     return {name: {file.path for file, _ in guess.without} for name, guess in guesses.items()}
 
 
 def refuse_source_without_text(source: Source, guess: TextColumns) -> None:
-    """Raise the InputError for a source without any text field. The message lists the columns of its first file.
+    """Raise an InputError for a source without any text field. The message lists the columns of its first file.
 
     Args:
-        source: the source
-        guess: the text columns of the source's files; `guess.without` (files without any) must not be empty
+        source: The source.
+        guess: The text columns of the source's files. `guess.without` (the files without a text column) must not be
+            empty.
 
     Raises:
         InputError: Always.
@@ -166,21 +167,21 @@ def format_set_option(source: str, field: str, name: str) -> str:
     """Format the option `--set source.NAME.fields.FIELD=VALUE`, quoted for a shell.
 
     Args:
-        source: name of the source
-        field: the field to set, such as "text"
-        name: the value: name of the column that holds the field
+        source: Name of the source.
+        field: The field to set, such as "text".
+        name: The value: the name of the column that contains the field.
     """
     key = join_key(["source", source, "fields", field])
     return f"--set {quote(f'{key}={name}')}"
 
 
 def describe_guess(source: Source, names: Sequence[str], guess: TextColumns | None) -> str:
-    """Return one line about a guess: the fields that contain the text, how to change them, and other candidates.
+    """Describe a guess in one line: the fields that contain the text, how to change them, and other candidates.
 
     Args:
-        source: the source
-        names: the guessed fields, in order of preference
-        guess: the text columns of the source's files; None if no files were inspected in this run
+        source: The source.
+        names: The guessed fields, in order of preference.
+        guess: The text columns of the source's files; None if no files were inspected in this run.
     """
     files = guess.files if guess is not None else {}
     guessed = ", else ".join(_format_name(name, files.get(name, {})) for name in names)
@@ -215,9 +216,9 @@ class FittedDefaults:
     """The default settings of a folder without a recipe, chosen from a sample of the folder's texts.
 
     Attributes:
-        looked_at: number of documents in the sample
-        why: the reasons for the choices, one phrase each
-        tables: the chosen recipe tables, which take precedence over the general defaults
+        looked_at: Number of documents in the sample.
+        why: The reasons for the choices, one phrase for each.
+        tables: The chosen recipe tables, which take precedence over the general defaults.
     """
 
     looked_at: int = 0
@@ -225,7 +226,7 @@ class FittedDefaults:
     tables: Mapping[str, Any] = field(default_factory=dict)
 
     def to_toml(self) -> str:
-        """Return the tables as TOML, preceded by the reasons as comments; "" if there are no tables."""
+        """Format the tables as TOML, preceded by the reasons as comments. Returns "" if there are no tables."""
         if not self.tables:
             return ""
         comments = [f"# By a look at {self.looked_at:,} of its documents: {why}." for why in self.why]
@@ -233,11 +234,11 @@ class FittedDefaults:
 
 
 def describe_chosen(name: str, chosen: Mapping[str, str]) -> str:
-    """Return one line that lists a folder's settings from `--set`, of this command or earlier; "" if there are none.
+    """Format a line that lists a folder's `--set` settings, from this or earlier commands. Returns "" for none.
 
     Args:
-        name: name of the folder's recipe
-        chosen: the settings, as dotted keys and values
+        name: Name of the folder's recipe.
+        chosen: The settings, as dotted keys and values.
     """
     if not chosen:
         return ""
@@ -252,10 +253,9 @@ def merge_chosen(remembered: Mapping[str, str], given: Mapping[str, str], source
     An empty value removes a saved setting. A new setting also removes saved settings that conflict with it.
 
     Args:
-        remembered: settings from the lock file, as dotted keys and values
-        given: settings of this command
-        source: name of the folder's only source. Keys are stored without this name: `source.NAME.path` becomes
-            `source.path`
+        remembered: Settings from the lock file, as dotted keys and values.
+        given: Settings of this command.
+        source: Name of the folder's only source. It is removed from keys: `source.NAME.path` becomes `source.path`.
 
     Returns:
         The merged settings, as dotted keys and values.
@@ -281,14 +281,14 @@ def merge_chosen(remembered: Mapping[str, str], given: Mapping[str, str], source
 
 
 def propose_settings(given: Mapping[str, Any], table: str, proposed: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the proposed settings of a folder recipe's table, without those that conflict with the user's settings.
+    """Return the proposed settings for a table of a folder's recipe that do not conflict with the user's settings.
 
     If the user sets a different vocabulary size, `limit_alphabet` is scaled in proportion.
 
     Args:
-        given: settings of `--set`, as dotted keys and values
-        table: name of the table, such as "vocabulary"
-        proposed: the settings proposed for this table
+        given: Settings of `--set`, as dotted keys and values.
+        table: Name of the table, such as "vocabulary".
+        proposed: The settings proposed for this table.
     """
     algorithm, size = proposed.get("algorithm", ""), parse_setting(given.get("vocabulary.size", ""))
     other = any(split_key(key)[0] == table and not is_of_algorithm(split_key(key)[-1], algorithm) for key in given)
@@ -304,8 +304,8 @@ def is_excluded(setting: str, given: Mapping[str, Any]) -> bool:
     """Return True if a setting conflicts with the given settings, so that a folder's recipe cannot contain both.
 
     Args:
-        setting: dotted key, such as "vocabulary.size"
-        given: settings of `--set`, as dotted keys and values
+        setting: Dotted key, such as "vocabulary.size".
+        given: Settings of `--set`, as dotted keys and values.
     """
     values = dict(iter_settings({key: parse_setting(value) for key, value in given.items()}))
     table, name, *_ = [*split_key(setting), ""]
@@ -321,11 +321,11 @@ def is_excluded(setting: str, given: Mapping[str, Any]) -> bool:
 
 
 def _without_source_name(key: str, source: str) -> str:
-    """Return a dotted key without the name or number of the folder's only source: "source.NAME.path" as "source.path".
+    """Remove the name or number of the folder's only source from a dotted key, as in "source.path".
 
     Args:
-        key: the key; keys of other tables are returned unchanged
-        source: name of the source
+        key: The key, such as "source.NAME.path". Keys of other tables are returned unchanged.
+        source: Name of the source.
     """
     first, *rest = split_key(key)
     named = first == "source" and len(rest) > 1 and rest[0] in (source, "1")
@@ -333,11 +333,11 @@ def _without_source_name(key: str, source: str) -> str:
 
 
 def describe_fitted(name: str, fitted: FittedDefaults) -> str:
-    """Return one line that states which defaults were chosen for a folder and why; "" if none were chosen.
+    """Format a line about which defaults were chosen for a folder, and why. Returns "" if none were chosen.
 
     Args:
-        name: name of the folder's recipe
-        fitted: the chosen defaults
+        name: Name of the folder's recipe.
+        fitted: The chosen defaults.
     """
     if not fitted.why:
         return ""
@@ -400,8 +400,8 @@ def choose_template(texts: Sequence[str]) -> tuple[str, str] | None:
     """Choose the recipe template that suits a sample of texts.
 
     Returns:
-        (name of the template, phrase that describes why it was chosen). None if there are fewer than MIN_TEXTS
-        non-empty texts, or if the default rules suit them.
+        The name of the template, and a phrase about why it was chosen. None if there are fewer than MIN_TEXTS non-empty
+        texts, or if the default rules suit them.
 
     >>> choose_template(["The printer is broken again.", "Please call back.", "It works now, thanks."])
     ('tickets', 'half of them have 4 words or fewer')
@@ -428,7 +428,7 @@ def _find_terms(sign: "re.Pattern[str]", text: str) -> set[str]:
 
 
 def _compute_turn_share(text: str) -> float:
-    """Return the share (0 to 1) of a text's lines that begin with a speaker's name; 0 below MIN_CHAT_LINES lines."""
+    """Compute the share (0 to 1) of lines that begin with a speaker's name. Returns 0 below MIN_CHAT_LINES lines."""
     lines = [line for line in text[:MAX_CHARACTERS].splitlines() if line.strip()]
     turns = sum(CHAT_TURN.match(line) is not None for line in lines)
     return turns / len(lines) if len(lines) >= MIN_CHAT_LINES else 0.0

@@ -53,13 +53,13 @@ VERSION = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOutFile:
-    """A raw file that runs skip because it could not be read.
+    """A raw file that is skipped because it could not be read.
 
     Attributes:
-        source: name of the source that found the file
-        name: name of the file
-        settings: digest of the source's settings when reading failed; once they change, the file is read again
-        why: what was wrong with the file
+        source: Name of the source that found the file.
+        name: Name of the file.
+        settings: Digest of the source's settings when reading failed. Once the settings change, reading is tried again.
+        why: Why the file could not be read.
     """
 
     source: str
@@ -74,22 +74,21 @@ class Lock:
     """The contents of a lock file, which records the raw files that runs of a recipe use.
 
     Attributes:
-        generations: the generations (the raw files that one run added) in order, each a mapping from source name to
-            files
-        quarantine: records to skip because they crashed the process that read them
-        left_out: raw files to skip because they could not be read
-        pending: number of the newest generations that no run has completed. No stored result depends on them yet, so
-            files that have since been replaced or removed are dropped from them
-        accepted: number of the last generation that a scheduled run accepted although too many of its files or records
-            were damaged
-        vocabulary_generation: number of the generation that the vocabulary is trained on
-        fetched: for each source with a `fetch` table, the result of the fetch, such as a revision
-            (`flows.run.inputs.fetch`)
-        guessed: for each source whose recipe does not set the text field, the field names that were guessed
-        fitted: for a folder without a recipe, the defaults that were chosen for it
-        chosen: for a folder without a recipe, the settings that `--set` gave it
-        start: the model that training starts from; looked up in each run, never written to the file
-        teacher: the teacher model for distillation; looked up in each run, never written to the file
+        generations: The generations (the raw files that one run added) in order. Each has a list of files by source
+            name.
+        quarantine: Records to skip because they crashed the process that read them.
+        left_out: Raw files to skip because they could not be read.
+        pending: How many of the newest generations no run has completed. No stored result depends on them yet, so
+            replaced or removed files are dropped from them.
+        accepted: One-based number of the last generation that a scheduled run accepted although too many of its files
+            or records were damaged.
+        vocabulary_generation: One-based number of the generation that the vocabulary is trained on.
+        fetched: What was fetched for each source with a `fetch` table, such as a revision, by source name.
+        guessed: The guessed names of the text field, by the name of the source whose recipe does not set it.
+        fitted: The defaults that were chosen for a folder without a recipe.
+        chosen: The `--set` settings of a folder without a recipe.
+        start: The model that training starts from. It is looked up in each run, and not written to the file.
+        teacher: The teacher model for distillation. It is looked up in each run, and not written to the file.
     """
 
     generations: tuple[Mapping[str, tuple[RawFile, ...]], ...] = ()
@@ -113,7 +112,7 @@ class Lock:
 
     @property
     def file_locations(self) -> dict[tuple[str, str], tuple[int, str]]:
-        """The (generation number, path) of each raw file, by (source name, sha256).
+        """A (generation number, path) pair for each raw file, by (source name, sha256).
 
         The path of a file that is gone is "". A generation is the raw files that one run added; its number is
         one-based.
@@ -126,7 +125,7 @@ class Lock:
         }
 
     def to_bytes(self) -> bytes:
-        """Serialize the lock as JSON with a digest of the JSON as its last field.
+        """Serialize the lock as JSON. The last field is a digest of the JSON before it.
 
         Paths of raw files are not included.
         """
@@ -145,10 +144,10 @@ class Lock:
         return {f.sha256: f.why for f in self.left_out if (f.source, f.settings) == (source.name, now)}
 
     def find_raw_files(self, documents: Manifest) -> tuple[RawFile, ...]:
-        """Return the raw files from which stored documents were parsed; () if they are not in the lock.
+        """Return the raw files that stored documents were parsed from, or () if they are not in the lock.
 
         Args:
-            documents: manifest (description) of the parsed documents of a source
+            documents: Manifest (description) of a source's parsed documents.
         """
         of_source = (generation.get(documents.name, ()) for generation in self.generations)
         read = (files for files in of_source if files and build_raw_parent(files) in documents.parents)
@@ -158,7 +157,7 @@ class Lock:
         """Return a copy of the lock with new paths for its raw files.
 
         Args:
-            paths: mapping from sha256 to path; the path of a file that is missing from it becomes ""
+            paths: Paths by sha256. If a file's sha256 is missing, its path becomes "".
         """
         generations = tuple(
             {
@@ -174,8 +173,8 @@ class Lock:
         """Parse a lock that `to_bytes` serialized.
 
         Args:
-            data: content of the lock file
-            where: path of the lock file, for messages
+            data: Content of the lock file.
+            where: Path of the lock file, for messages.
 
         Raises:
             InputError: If the data has another format, or does not match its digest.
@@ -196,7 +195,9 @@ class Lock:
 
 
 def _from_json(fields: dict[str, Any]) -> Lock:
-    """Build a lock from its JSON object, from which some keys are removed.
+    """Build a lock from the object that was parsed from its JSON.
+
+    The object is modified: keys are removed from it as they are read.
 
     Raises:
         ValueError, KeyError, TypeError, AttributeError: If the object is malformed; ValueError is also raised for
@@ -224,7 +225,7 @@ def _from_json(fields: dict[str, Any]) -> Lock:
 
 
 def compute_settings_digest(source: Source) -> str:
-    """Return a digest of everything that affects how a source reads a file: its kind, its version and its settings.
+    """Compute a digest of everything that affects how a source reads a file: its kind, version and settings.
 
     The digest has 24 hexadecimal digits.
     """
@@ -244,11 +245,11 @@ def read_lock(path: Path | None) -> Lock:
 
 
 def write_lock(path: Path, lock: Lock) -> None:
-    """Write a lock file in one step, so that nobody reads half of it.
+    """Write a lock file atomically, so that readers never see half of it.
 
     Args:
-        path: path of the lock file
-        lock: its new content
+        path: Path of the lock file.
+        lock: The new content.
 
     Raises:
         InputError: If the file cannot be written.
@@ -265,15 +266,15 @@ def write_lock(path: Path, lock: Lock) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedLock:
-    """A lock with the current path of every raw file, and what else the search for raw files found.
+    """A lock with the current path of every raw file, and the other results of the search for raw files.
 
     Attributes:
-        lock: the lock to use; new files are its last generation (the raw files that one run added)
-        added: the new files, by source name
-        gone_names: names of the files that were removed from the lock because they no longer exist. Only files that no
-            completed run has used are removed
-        unread: by source name, counts of nearby files that no source reads
-        guesses: by source name, the fields that were guessed to hold the text of new files
+        lock: The lock to use. If there are new files, they are its last generation (the raw files that one run added).
+        added: The new files, by source name.
+        gone_names: Names of the files that were removed from the lock because they no longer exist. Only files that no
+            completed run has used are removed.
+        unread: Counts of nearby files that no source reads, by source name.
+        guesses: The fields that were guessed to contain the text of new files, by source name.
     """
 
     lock: Lock
@@ -286,13 +287,13 @@ class ResolvedLock:
 def resolve_raw_files(recipe: Recipe, lock: Lock, cache: StatCache) -> ResolvedLock:
     """Find the current raw files of all sources, and add files that are not in the lock as a new generation.
 
-    Files are identified by content. Each raw file is hashed once; later runs take the digests of unchanged files from
+    Files are identified by content. Each raw file is hashed once. Later runs find the digests of unchanged files in
     `cache`.
 
     Args:
-        recipe: the recipe
-        lock: content of its lock file, which is not changed
-        cache: cache of file digests, to which new digests are added
+        recipe: The recipe.
+        lock: The content of its lock file. It is not modified.
+        cache: Cache of file digests, to which new digests are added.
 
     Returns:
         A new lock in which each file has its current path ("" if the file is gone), and the files that were added.
@@ -350,14 +351,15 @@ def _hash_source(
     """Hash the raw files of a source, and return those that could be opened.
 
     With `on_damage = "skip"`, files that cannot be opened are skipped, unless they outnumber the readable files. Errors
-    of an object store are always raised, since the objects are back when the store responds again.
+    of an object store are always raised, because the objects are still there when it responds again.
 
     Args:
-        entry: the source and its settings
-        recipe: the recipe
-        cache: cache of file digests, to which new digests are added
-        unopened: by source name, (name, path, error kind) of each skipped file; the source's entry is added in place
-        earlier: names of sources that earlier runs have read, which continue however many files cannot be opened
+        entry: The source and its settings.
+        recipe: The recipe.
+        cache: Cache of file digests, to which new digests are added.
+        unopened: Dictionary of the skipped files by source name, as (name, path, error kind) tuples. The source's entry
+            is added.
+        earlier: Names of sources that earlier runs have read. For these, any number of files may be impossible to open.
 
     Raises:
         InputError: If files cannot be opened and the source does not skip them, or most files cannot be opened.
@@ -381,8 +383,8 @@ def list_raw_files(entry: SourceEntry, recipe: Recipe) -> list[tuple[str, Path]]
     """List a source's raw files as (name, path) pairs, omitting files in store folders.
 
     Args:
-        entry: the source and its settings
-        recipe: the recipe, whose store and folder are used
+        entry: The source and its settings.
+        recipe: The recipe. Its store and its folder are used.
 
     Raises:
         InputError: If the source's files have not been fetched yet, or all the files found are in a store.
@@ -410,13 +412,13 @@ def list_raw_files(entry: SourceEntry, recipe: Recipe) -> list[tuple[str, Path]]
 
 
 def build_store_check(source: Source, recipe: Recipe) -> FolderPredicate:
-    """Return a function that checks whether a folder below the source belongs to a store and so contains no raw files.
+    """Return a function that checks whether a folder below the source belongs to a store, not to the raw files.
 
     The function takes the path of a folder and returns True if it does. Symbolic links are followed.
 
     Args:
-        source: the source, whose path is searched for raw files
-        recipe: the recipe, which names the store of its runs
+        source: The source. Its path is searched for raw files.
+        recipe: The recipe. Its store is the one its runs write to.
 
     Raises:
         InputError: If the source's own path is in a folder that runs write to.
@@ -447,8 +449,8 @@ def _build_folder_check(root: Path, own: Path | None) -> FolderPredicate:
     """Build the check of `build_store_check` for local folders below `root`. Its results are cached.
 
     Args:
-        root: resolved folder of the source
-        own: folder of the recipe's store; None if the store is not local
+        root: Resolved folder of the source.
+        own: Folder of the recipe's store; None if the store is not local.
     """
 
     known = dict.fromkeys((root, *root.parents), False)
@@ -472,13 +474,13 @@ def find_unread_files(
     without_text: Collection[str],
     unopened: Mapping[str, Sequence[tuple[str, str, str]]],
 ) -> dict[str, FileCounts]:
-    """Count the files next to each source's raw files that no source reads. Return the counts by source name.
+    """Count the files next to each source's raw files that no source reads, and return the counts by source name.
 
     Args:
-        recipe: the recipe
-        files_by_source: the raw files of each source, by source name
-        without_text: paths of raw files that contain no text
-        unopened: (name, path, error kind) of the files that could not be opened, by source name
+        recipe: The recipe.
+        files_by_source: The raw files of each source, by source name.
+        without_text: Paths of raw files that contain no text.
+        unopened: The files that could not be opened, as (name, path, error kind) tuples by source name.
     """
     left = {name: [file for file in files if file.path not in without_text] for name, files in files_by_source.items()}
     read = {to_absolute(file.path) for files in left.values() for file in files}
@@ -500,8 +502,8 @@ def _without_gone_files(lock: Lock, paths: Mapping[str, Mapping[str, tuple[str, 
     """Remove files that no longer exist from generations that no run has completed.
 
     Args:
-        lock: the lock, which is not changed
-        paths: by source name, a mapping from sha256 to the (path, state) of each file that exists
+        lock: The lock. It is not modified.
+        paths: The (path, state) of each existing file, by source name and then by sha256.
 
     Returns:
         The new lock, and the names of the removed files.
@@ -519,8 +521,8 @@ def without_files(lock: Lock, is_gone: Callable[[str, RawFile], bool]) -> Lock:
     A generation that was already empty (such as one that only removes documents) is kept.
 
     Args:
-        lock: the lock
-        is_gone: called with the source name and the file; returns True to remove the file
+        lock: The lock.
+        is_gone: Called with the source name and the file. It returns True to remove the file.
     """
     left = [
         {name: some for name, files in entry.items() if (some := tuple(f for f in files if not is_gone(name, f)))}
@@ -544,11 +546,12 @@ def without_files(lock: Lock, is_gone: Callable[[str, RawFile], bool]) -> Lock:
 
 
 def _with_paths(files: Sequence[RawFile], paths: Mapping[str, tuple[str, str]]) -> tuple[RawFile, ...]:
-    """Return copies of raw files with their current path and state, both "" for a file that is gone.
+    """Return copies of raw files with their current path and state. Both are "" for a file that is gone.
 
     Args:
-        files: the raw files
-        paths: mapping from sha256 to (path, state); the state tells whether the file has changed since it was hashed
+        files: The raw files.
+        paths: The (path, state) of each file, by sha256. The state shows whether the file has changed since it was
+            hashed.
     """
     found = ((file, *paths.get(file.sha256, ("", ""))) for file in files)
     return tuple(replace(file, path=path, state=state) for file, path, state in found)

@@ -78,7 +78,7 @@ def read_meanings(settings: type) -> dict[str, str]:
 
 
 def explain_by_name(key: str) -> str:
-    """Return the meaning of a setting whose name has a common prefix, such as `min_`; "" for any other name.
+    """Return the meaning of a setting whose name starts with a common prefix, such as `min_`, or "" for other names.
 
     >>> explain_by_name("min_words"), explain_by_name("share")
     ('a document with less is dropped', '')
@@ -88,6 +88,6 @@ def explain_by_name(key: str) -> str:
 
 
 def _format_first_sentence(text: str) -> str:
-    """Return the first sentence of a docstring for a table cell: without the full stop, first letter in lower case."""
+    """Format the first sentence of a docstring for a table cell, without its full stop and starting in lower case."""
     first = text.split(". ")[0].split("; ")[0].rstrip(".")
     return first[:1].lower() + first[1:]

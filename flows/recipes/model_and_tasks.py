@@ -48,13 +48,14 @@ class ModelEntry:
     """The `[model]` and `[training]` tables of a recipe: the encoder and how it is trained.
 
     Attributes:
-        settings: settings of the encoder; if training starts from another model, only the address of that model
-        training: settings of the training
-        phases: for each training phase, the names of the shard sets that it reads
-        given: the other settings of the `[model]` table if training starts from another model
-        folder: absolute path that the start model has if it is on this machine; "" if it is remote or there is none
-        teacher: address of the teacher model for distillation; "" if there is none
-        teacher_folder: absolute path that the teacher has if it is on this machine; "" if it is remote or there is none
+        settings: Settings of the encoder. If training starts from another model, they only contain the address of that
+            model.
+        training: Settings of the training.
+        phases: For each training phase, the names of the shard sets that it reads.
+        given: The other settings of the `[model]` table if training starts from another model.
+        folder: Absolute path of the start model if it is on this machine; "" if it is remote or there is none.
+        teacher: Address of the teacher model for distillation; "" if there is none.
+        teacher_folder: Absolute path of the teacher if it is on this machine; "" if it is remote or there is none.
     """
 
     settings: ModelSettings
@@ -67,7 +68,7 @@ class ModelEntry:
 
     @property
     def shards(self) -> tuple[str, ...]:
-        """Names of all shard sets (training data) that training reads, without repeats, in the order of the phases."""
+        """The distinct names of the shard sets (training data) that training reads, in the order of the phases."""
         return tuple(dict.fromkeys(name for names in self.phases for name in names))
 
 
@@ -77,10 +78,10 @@ def read_model_table(
     """Check a recipe's `[model]` table and return the model and its training.
 
     Args:
-        section: the table, as `tomllib` reads it
-        path: path of the recipe file, against whose folder relative paths are resolved
-        training: settings of the training
-        phases: for each training phase, the names of the shard sets that it reads
+        section: The table, as `tomllib` reads it.
+        path: Path of the recipe file, against whose folder relative paths are resolved.
+        training: Settings of the training.
+        phases: For each training phase, the names of the shard sets that it reads.
 
     Raises:
         InputError: If a setting is unknown or out of range, or distillation has no teacher.
@@ -108,11 +109,11 @@ def read_model_table(
 
 
 def _resolve_model_folder(address: str, path: Path) -> str:
-    """Return the absolute path that a model has if its address is a path, or "" if its address is a URL.
+    """Return the absolute path of a model if its address is a path, or "" if its address is a URL.
 
     Args:
-        address: the address in the recipe, such as "models/small"
-        path: path of the recipe file, against whose folder a relative path is resolved
+        address: The address in the recipe, such as "models/small".
+        path: Path of the recipe file, against whose folder a relative path is resolved.
     """
     return "" if "://" in address else resolve_path(address, path)
 
@@ -166,12 +167,12 @@ class TaskEntry:
     """One `[[task]]` table of a recipe.
 
     Attributes:
-        name: name of the table in the recipe; "" if it is the only task and has no name
-        settings: the settings that all tasks have
-        given: settings of the task kind and of fine-tuning
-        table_key: label of the table in messages, such as `task 'labels'`
-        baseline_folder: absolute path that the baseline model has if it is on this machine; "" if it is remote or there
-            is none
+        name: Name of the table in the recipe; "" if it is the only task and has no name.
+        settings: The settings that all tasks have.
+        given: Settings of the task kind and of fine-tuning.
+        table_key: Label of the table in messages, such as `task 'labels'`.
+        baseline_folder: Absolute path of the baseline model if it is on this machine; "" if it is remote or there is
+            none.
     """
 
     name: str
@@ -181,9 +182,9 @@ class TaskEntry:
     baseline_folder: str = ""
 
     def load_suite(self) -> Suite:
-        """Build the suite (set of tasks) that this table describes, with the settings for reading their labeled files.
+        """Build the suite (set of tasks) that this table describes, including settings for reading the labeled files.
 
-        Labels that are made of installed packages are made now if they are missing.
+        Labels that are generated from installed packages are generated now if they are missing.
 
         Raises:
             InputError: If a file is missing, or a setting of a suite's file is not valid.
@@ -210,10 +211,10 @@ def read_task_tables(
     """Check a recipe's `[[task]]` tables and return one entry for each; () if there are none.
 
     Args:
-        table: the whole recipe, as `tomllib` reads it
-        path: path of the recipe file, against whose folder relative paths are resolved
-        sources: names of the recipe's sources
-        has_model: True if the recipe trains a model
+        table: The whole recipe, as `tomllib` reads it.
+        path: Path of the recipe file, against whose folder relative paths are resolved.
+        sources: Names of the recipe's sources.
+        has_model: True if the recipe trains a model.
 
     Raises:
         InputError: If a setting is not valid, or there is a task but no model to fine-tune.
@@ -259,15 +260,15 @@ def _check_suite(own: TaskSettings, given: Mapping[str, Any], where: str) -> Non
 
 
 def _check_task(own: TaskSettings, given: Mapping[str, Any], where: str) -> None:
-    """Check that the task kind exists, that its settings are known, and that all required files are named.
+    """Check that the task kind exists, that its settings are known, and that all required files are given.
 
     Args:
-        own: the settings that all tasks have
-        given: the other settings of the table
-        where: label of the table in messages
+        own: The settings that all tasks have.
+        given: The other settings of the table.
+        where: Label of the table in messages.
 
     Raises:
-        InputError: If one of these is not the case.
+        InputError: If one of these checks fails.
     """
     if not own.task:
         raise InputError(f'{where} names no task: give it task = "classes" (or another kind, or a published set), or '
@@ -291,15 +292,15 @@ def _check_task(own: TaskSettings, given: Mapping[str, Any], where: str) -> None
 
 
 def _check_answers(answers: str, task: Task, where: str) -> None:
-    """Check that a task can make predictions for documents, if its setting `answers` asks for them.
+    """Check that a task can make predictions for documents, if its setting `answers` requests them.
 
     Args:
-        answers: the setting: "", "predict" or "embed"
-        task: the kind of task
-        where: label of the table in messages
+        answers: The setting: "", "predict" or "embed".
+        task: The kind of task.
+        where: Label of the table in messages.
 
     Raises:
-        InputError: If predictions are asked for and the input of the task is more than one text.
+        InputError: If predictions are requested, and the input of the task is more than one text.
     """
     needed, _ = split_roles(task, labelled=False)
     if answers == "predict" and needed != ["text"]:

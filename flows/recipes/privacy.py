@@ -54,7 +54,7 @@ def without_folders(recipe: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Privacy:
-    """How text of documents is shown next to the data (in the report, artifacts and logs).
+    """How document text is shown in the report, artifacts and logs.
 
     samples: "text" shows it as it is, "hashed" as a digest, "none" not at all
     """
@@ -67,8 +67,8 @@ class Privacy:
     def show(self, text: str | None, limit: int = MAX_TITLE_CHARACTERS) -> str:
         """Return what may be shown of a text: the text as one line, its digest, or "".
 
-        With `samples = "text"`, that is one line of at most `limit` characters; with "hashed", the first 12 hexadecimal
-        digits of the text's sha256; with "none", "". For an empty text or None it is always "".
+        With `samples = "text"`, the result is one line of at most `limit` characters; with "hashed", the first 12
+        hexadecimal digits of the text's sha256; with "none", "". For None or an empty text, it is always "".
         """
         if not text or self.samples == "none":
             return ""

@@ -47,14 +47,14 @@ _SENTENCE_END = re.compile(r"(?<=[.!?:;]) +")
 
 
 class SentencePair(NamedTuple):
-    """Two sentences that follow each other in one paragraph, with their marks."""
+    """Two consecutive sentences of a paragraph, including their punctuation."""
 
     first: str
     second: str
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write both files to a folder, the only argument. Returns an exit code: 2 if the arguments are wrong."""
+    """Write both label files to a folder, the only argument. Returns an exit code: 0, or 2 for wrong arguments."""
     if len(arguments) != 1:
         print("usage: python -m flows.recipes.punctuation FOLDER")
         return 2
@@ -64,13 +64,13 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def locate_labels(name: str) -> Path:
-    """Return the path in the cache of a file that is made for the installed packages, whether it exists or not.
+    """Return the path, in the cache, of a label file for the installed packages. It need not exist.
 
     Args:
         name: TRAIN_FILE or DEV_FILE.
 
     Raises:
-        InputError: If the name is another one.
+        InputError: If the name is not one of these.
     """
     if name not in (TRAIN_FILE, DEV_FILE):
         raise InputError(f"made:{name} is not known: there are made:{TRAIN_FILE} and made:{DEV_FILE}.")
@@ -81,7 +81,7 @@ def locate_labels(name: str) -> Path:
 
 
 def make_missing_labels(path: Path) -> None:
-    """Make the files of labels if a path is that of one of them (`locate_labels`) and it does not exist.
+    """Generate the label files if a path is one returned by `locate_labels` and does not exist.
 
     Raises:
         InputError: If there is too little documentation, or the file cannot be written.
@@ -91,7 +91,7 @@ def make_missing_labels(path: Path) -> None:
 
 
 def make_labels(folder: Path) -> dict[str, int]:
-    """Write TRAIN_FILE and DEV_FILE to a folder, and return the number of pairs in each, by the name of the file.
+    """Write TRAIN_FILE and DEV_FILE to a folder, and return the number of sentence pairs in each, by file name.
 
     Raises:
         InputError: If there is too little documentation, or a file cannot be written.
@@ -126,7 +126,7 @@ def _find_version(package: str) -> str:
 
 
 def iter_paragraphs(packages: Collection[str], standard_library: bool = False) -> Iterator[str]:
-    """Yield the paragraphs of the documentation of packages, as the source `python-docs` reads it."""
+    """Yield the paragraphs of packages' documentation, as read by the source `python-docs`."""
     source = PythonDocsSource(packages=tuple(packages), standard_library=standard_library)
     for name, path in source.files():
         file = RawFile(name=name, sha256="", size_bytes=path.stat().st_size, path=str(path))
@@ -135,7 +135,7 @@ def iter_paragraphs(packages: Collection[str], standard_library: bool = False) -
 
 
 def iter_sentences(packages: Collection[str], standard_library: bool = False) -> Iterator[str]:
-    """Yield every sentence of the documentation of packages, plain or not."""
+    """Yield every sentence in the documentation of packages."""
     for paragraph in iter_paragraphs(packages, standard_library):
         yield from split_sentences(paragraph)
 
@@ -150,7 +150,7 @@ def split_sentences(paragraph: str) -> list[str]:
 
 
 def find_pairs(paragraphs: Iterable[str]) -> Iterator[SentencePair]:
-    """Yield the pairs of plain sentences that follow each other. A sentence is in one pair at most."""
+    """Yield pairs of consecutive plain sentences (see `is_plain`). A sentence is in at most one pair."""
     for paragraph in paragraphs:
         before = ""
         for sentence in split_sentences(paragraph):
@@ -161,7 +161,7 @@ def find_pairs(paragraphs: Iterable[str]) -> Iterator[SentencePair]:
 
 
 def is_plain(sentence: str) -> bool:
-    """Check whether a sentence has MIN_WORDS to MAX_WORDS words, commas, a full stop at its end, and nothing else.
+    """Return True if a sentence has MIN_WORDS to MAX_WORDS words, commas, a final full stop, and nothing else.
 
     >>> is_plain("If so, it is read."), is_plain("See `help`."), is_plain("It is read 3 times.")
     (True, False, False)
@@ -170,12 +170,12 @@ def is_plain(sentence: str) -> bool:
 
 
 def choose_pairs(pairs: Iterable[SentencePair], known: Collection[str], most: int) -> list[SentencePair]:
-    """Choose pairs in an order that depends only on their text.
+    """Choose sentence pairs in an order that depends only on their text.
 
     Args:
         pairs: The pairs to choose from.
-        known: Sentences; a pair with one of them is left out.
-        most: The largest number of pairs to choose.
+        known: Sentences to avoid. Pairs that contain one of them are omitted.
+        most: The maximum number of pairs to choose.
     """
     met, chosen = set[str](), list[SentencePair]()
     for pair in sorted({*pairs}, key=lambda pair: hashlib.sha256("\n".join(pair).encode()).digest()):
@@ -186,7 +186,7 @@ def choose_pairs(pairs: Iterable[SentencePair], known: Collection[str], most: in
 
 
 def format_pair(pair: SentencePair) -> str:
-    r"""Format a pair as lines of words and tags. The first word of the second sentence begins with a small letter.
+    r"""Format a sentence pair as lines of words and tags. The second sentence begins with a lower-case letter.
 
     >>> format_pair(SentencePair("So, it is.", "It was."))
     'So\tB-comma\nit\tO\nis\tB-stop\nit\tO\nwas\tO\n'

@@ -123,8 +123,8 @@ class VocabularyEntry:
     """One `[[vocabulary]]` table.
 
     Attributes:
-        name: name of the table in the recipe; "" if it is the only one
-        settings: how to train the vocabulary, or where the existing one is
+        name: Name of the table in the recipe; "" if it is the only one.
+        settings: How to train the vocabulary, or where the existing one is.
     """
 
     name: str
@@ -136,9 +136,9 @@ class ShardsEntry:
     """One `[[shards]]` table.
 
     Attributes:
-        name: name of the table in the recipe; "" if it is the only one
-        vocabulary: name of the vocabulary that tokenizes the documents
-        settings: the other settings of the table
+        name: Name of the table in the recipe; "" if it is the only one.
+        vocabulary: Name of the vocabulary that tokenizes the documents.
+        settings: The other settings of the table.
     """
 
     name: str
@@ -151,16 +151,16 @@ class Recipe:
     """The checked settings of a whole run, as read from a recipe file.
 
     Attributes:
-        model: the model to train; None if the recipe ends with its shards
-        engine: what builds the output files of the pipeline stages: "local", or the address of a Dask scheduler
-        text: the TOML that the recipe was read from
-        path: path of the recipe file, which need not exist; None if the recipe has no file
-        overrides: settings of `--set`, as dotted keys and values, which were applied to `text`
-        fitted: the defaults that were chosen for a folder without a recipe; None if a person wrote the recipe
-        chosen: settings of `--set` for a folder without a recipe, of this command and earlier; None if a person wrote
-            the recipe
-        replaced_text: the recipe text of a folder without a recipe, before this command's settings were added
-        is_scheduled: True if a schedule starts the run, which then skips damaged files and continues
+        model: The model to train; None if the recipe ends with its shards.
+        engine: The engine that builds the pipeline stages: "local", or the address of a Dask scheduler.
+        text: The TOML that the recipe was read from.
+        path: Path of the recipe file, which need not exist; None if the recipe has no file.
+        overrides: Settings of `--set`, as dotted keys and values, which were applied to `text`.
+        fitted: The defaults that were chosen for a folder without a recipe. None if a person wrote the recipe.
+        chosen: The `--set` settings of this and earlier commands for a folder without a recipe. None if a person wrote
+            the recipe.
+        replaced_text: The text of a folder's recipe before this command's settings were added.
+        is_scheduled: True if the run is started by a schedule. Such a run skips damaged files and continues.
     """
 
     name: str
@@ -189,15 +189,15 @@ class Recipe:
     is_scheduled: bool = False
 
     def to_scheduled(self) -> "Recipe":
-        """Return a copy of the recipe for a scheduled run, in which every source skips unreadable files."""
+        """Return a copy of the recipe for a scheduled run. In the copy, every source skips unreadable files."""
         sources = tuple(replace(entry, on_damage="skip") for entry in self.sources)
         return replace(self, sources=sources, is_scheduled=True)
 
     def name_artifact(self, entry: str) -> str:
-        """Return the name in the store of the result that a recipe table describes, such as "RECIPE-TABLE".
+        """Return the name under which the result of a recipe table is stored, such as "RECIPE-TABLE".
 
         Args:
-            entry: name of the table; "" for a table without a name, whose result is named after the recipe
+            entry: Name of the table; "" for a table without a name. Its result is named after the recipe.
         """
         return f"{self.name}-{entry}" if entry else self.name
 
@@ -220,8 +220,8 @@ def read_recipe(path: Path, overrides: Mapping[str, str] | None = None) -> Recip
     Relative paths in the recipe are resolved against the folder of the file.
 
     Args:
-        path: path of the TOML file
-        overrides: settings of `--set`, as dotted keys and values, which take precedence over the file
+        path: Path of the TOML file.
+        overrides: Settings of `--set`, as dotted keys and values, which take precedence over the file.
 
     Raises:
         InputError: If the file cannot be read, or the recipe is not valid.
@@ -241,10 +241,10 @@ def parse_recipe(text: str, path: Path, overrides: Mapping[str, str], store: str
     """Parse and check the TOML text of a recipe.
 
     Args:
-        text: the TOML text
-        path: path of the recipe file, used to resolve relative paths and in messages; the file need not exist
-        overrides: settings of `--set`, as dotted keys and values, which take precedence over the text
-        store: address of the store to use instead of the recipe's store; None for the recipe's store
+        text: The TOML text.
+        path: Path of the recipe file, used to resolve relative paths and in messages; the file need not exist.
+        overrides: Settings of `--set`, as dotted keys and values, which take precedence over the text.
+        store: Address of the store to use instead of the recipe's store; None for the recipe's store.
 
     Raises:
         InputError: If the text is not TOML, or the recipe is not valid. The message begins with the path.
@@ -267,9 +267,9 @@ def build_recipe(table: Mapping[str, Any], path: Path, text: str = "") -> Recipe
     """Build a recipe from its TOML tables, and check every setting.
 
     Args:
-        table: the whole recipe, as `tomllib` reads it
-        path: path of the recipe file, used to resolve relative paths; its stem is the default name of the recipe
-        text: the TOML text that the tables were read from
+        table: The whole recipe, as `tomllib` reads it.
+        path: Path of the recipe file, used to resolve relative paths; its stem is the default name of the recipe.
+        text: The TOML text that the tables were read from.
 
     Raises:
         InputError: If a table or key is unknown, or a value is not valid.
@@ -339,9 +339,9 @@ def _read_vocabulary(section: Mapping[str, Any], where: str, path: Path) -> Voca
     A table with the key `path` describes an existing vocabulary.
 
     Args:
-        section: the table, without its name
-        where: label of the table in messages
-        path: path of the recipe file, against whose folder relative paths are resolved
+        section: The table, without its name.
+        where: Label of the table in messages.
+        path: Path of the recipe file, against whose folder relative paths are resolved.
 
     Raises:
         InputError: If a setting is not valid.
@@ -383,14 +383,14 @@ def _read_shards(
 def _read_model(
     table: Mapping[str, Any], sections: Mapping[str, Any], seed: int, shards: Sequence[ShardsEntry], path: Path
 ) -> ModelEntry | None:
-    """Check the `[model]` and `[training]` tables, and return the model to train; None if the recipe has neither.
+    """Check the `[model]` and `[training]` tables, and return the model to train, or None if there are none.
 
     Args:
-        table: the whole recipe, as `tomllib` reads it
-        sections: the recipe's tables by key, with resolved paths
-        seed: seed of the recipe
-        shards: the recipe's shard sets, which the training phases name
-        path: path of the recipe file
+        table: The whole recipe, as `tomllib` reads it.
+        sections: The recipe's tables by key, with resolved paths.
+        seed: Seed of the recipe.
+        shards: The recipe's shard sets. The training phases refer to them.
+        path: Path of the recipe file.
 
     Raises:
         InputError: If a setting is not valid, or the training phases do not match the shards.
@@ -435,11 +435,11 @@ def _read_sources(entries: list[Any], sections: Mapping[str, Any], path: Path) -
 
 
 def _with_steps(sources: tuple[SourceEntry, ...], tables: Any) -> tuple[SourceEntry, ...]:
-    """Return copies of the sources, each with the processing steps (`[[step]]` tables) that apply to it.
+    """Return copies of the sources with the processing steps (`[[step]]` tables) that apply to each of them.
 
     Args:
-        sources: the sources
-        tables: the value of the recipe's key `step`
+        sources: The sources.
+        tables: The value of the recipe's key `step`.
 
     Raises:
         InputError: If the tables are not valid.
@@ -502,9 +502,9 @@ def _resolve_source_path(table: Mapping[str, Any], fetched: bool, recipe: Path) 
     """Return the absolute path of a source's raw files, or the normalized address of its objects.
 
     Args:
-        table: the source's own settings; `path` must be a string
-        fetched: True if the source's files are downloaded, so that `path` is a folder
-        recipe: path of the recipe file, against whose folder relative paths are resolved
+        table: The source's own settings; `path` must be a string.
+        fetched: True if the source's files are downloaded, so that `path` is a folder.
+        recipe: Path of the recipe file, against whose folder relative paths are resolved.
 
     Raises:
         InputError: If the path is an object store address and the source kind cannot read objects.
@@ -521,11 +521,11 @@ def _resolve_source_path(table: Mapping[str, Any], fetched: bool, recipe: Path) 
 
 
 def _with_defaults(sections: Mapping[str, Any], source: Source) -> dict[str, Any]:
-    """Return the recipe's tables by key, merged over the defaults of the source's kind.
+    """Return the recipe's tables by key. Missing settings have the defaults of the source's kind.
 
     Args:
-        sections: the recipe's tables by key
-        source: the source
+        sections: The recipe's tables by key.
+        source: The source.
 
     Raises:
         InputError: If the defaults of the kind contain an unknown table.
@@ -536,11 +536,11 @@ def _with_defaults(sections: Mapping[str, Any], source: Source) -> dict[str, Any
 
 
 def _read_fetch(table: Any, name: str) -> AcquireSettings | None:
-    """Check a source's `fetch` table and return its settings; None if `table` is None.
+    """Check a source's `fetch` table, and return its settings. Returns None if `table` is None.
 
     Args:
-        table: the value of the source's key `fetch`
-        name: name of the source; files are downloaded to `raw/NAME` unless the table names a folder
+        table: The value of the source's key `fetch`.
+        name: Name of the source. Files are downloaded to `raw/NAME` unless the table specifies a folder.
 
     Raises:
         InputError: If the table or a setting is not valid.
@@ -556,8 +556,8 @@ def _read_documents(sections: Mapping[str, Any], own: Mapping[str, Any]) -> Docu
     """Return the document settings of one source: the recipe's tables with the source's overrides applied.
 
     Args:
-        sections: the recipe's tables by key
-        own: the source's overrides, in tables by the same keys
+        sections: The recipe's tables by key.
+        own: The source's overrides, in tables by the same keys.
 
     Raises:
         InputError: If a table or a setting is not valid.
@@ -579,7 +579,7 @@ def _read_documents(sections: Mapping[str, Any], own: Mapping[str, Any]) -> Docu
 
 
 def read_shipped_recipes() -> dict[str, str]:
-    """Read the recipes that come with Cloze, such as "demo". Return their TOML texts by name."""
+    """Read the recipes that come with Cloze, such as "demo", and return their TOML texts by name."""
     return read_recipe_texts("shipped")
 
 
@@ -589,9 +589,9 @@ def load_shipped_recipe(name: str, folder: Path, overrides: Mapping[str, str]) -
     If `folder` contains a file NAME.toml, that file is read instead.
 
     Args:
-        name: name of the recipe
-        folder: folder against which relative paths are resolved
-        overrides: settings of `--set`, as dotted keys and values, which take precedence over the recipe
+        name: Name of the recipe.
+        folder: Folder against which relative paths are resolved.
+        overrides: Settings of `--set`, as dotted keys and values, which take precedence over the recipe.
 
     Raises:
         InputError: If the recipe is not valid.
@@ -604,12 +604,12 @@ def load_shipped_recipe(name: str, folder: Path, overrides: Mapping[str, str]) -
 
 
 def write_recipe(recipe: Recipe) -> None:
-    """Write the recipe to its file, unless the file exists.
+    """Write the recipe to its file unless the file exists.
 
     The lock file and the store are placed next to the recipe file.
 
-    The existing recipe of a folder is overwritten if `--set` changed it and nobody has edited the file since. Does
-    nothing if the recipe has no path.
+    A folder's recipe that exists is overwritten if `--set` changed it and nobody has edited the file. Does nothing if
+    the recipe has no path.
 
     Raises:
         InputError: If the file cannot be written.
@@ -630,20 +630,23 @@ def write_recipe(recipe: Recipe) -> None:
 
 
 def resolve_source(source: Path | str) -> str:
-    """Return the absolute path of a folder, file or glob with forward slashes. An object store address is unchanged."""
+    """Return the absolute path of a folder, file or glob, with forward slashes.
+
+    The address of an object store is returned unchanged.
+    """
     return str(source) if is_object_address(str(source)) else Path(source).resolve().as_posix()
 
 
 def render_folder_recipe(
     folder: Path | str, store: str, fitted: FittedDefaults | None = None, chosen: Mapping[str, str] | None = None
 ) -> str:
-    """Return the TOML text of a recipe that reads every supported file in a folder, for `cloze run --source FOLDER`.
+    """Render a TOML recipe that reads every supported file in a folder, for `cloze run --source FOLDER`.
 
     Args:
-        folder: the folder, a file, a glob, or an object store address
-        store: address of the store to write into the recipe
-        fitted: the defaults that were chosen for the folder; if None, the general defaults are used
-        chosen: settings that the caller adds to the text afterwards; defaults that conflict with them are omitted
+        folder: The folder, a file, a glob, or an object store address.
+        store: Address of the store to write into the recipe.
+        fitted: The defaults that were chosen for the folder; if None, the general defaults are used.
+        chosen: Settings that the caller adds to the text afterwards; defaults that conflict with them are omitted.
     """
     fitted = fitted or FittedDefaults()
     merged = merge_tables(FOLDER_BOUNDS, fitted.tables)
@@ -669,8 +672,8 @@ def with_overrides(text: str, overrides: Mapping[str, str]) -> str:
     Comment lines are moved to the beginning. If `overrides` is empty, the text is returned unchanged.
 
     Args:
-        text: the TOML text
-        overrides: dotted keys and values, which `parse_recipe` has already accepted
+        text: The TOML text.
+        overrides: Dotted keys and values. `parse_recipe` must have accepted them.
     """
     if not overrides:
         return text
@@ -683,10 +686,10 @@ def with_overrides(text: str, overrides: Mapping[str, str]) -> str:
 
 
 def choose_recipe_name(folder: Path) -> str:
-    """Derive a recipe name from the name of a folder or file, with "-" in place of characters that are not allowed."""
+    """Derive a recipe name from the name of a folder or file. Characters that are not allowed are replaced with "-"."""
     return shorten_name("".join(c if c.isalnum() or c in "-_" else "-" for c in folder.resolve().name) or "folder")
 
 
 def shorten_name(name: str) -> str:
-    """Truncate a name to MAX_NAME_BYTES bytes of UTF-8, the longest name that a recipe may have."""
+    """Truncate a name to MAX_NAME_BYTES bytes of UTF-8, the maximum length of a recipe's name."""
     return name.encode()[:MAX_NAME_BYTES].decode(errors="ignore")

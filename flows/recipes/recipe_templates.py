@@ -62,12 +62,12 @@ RECIPE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
 def read_templates() -> dict[str, str]:
-    """Read the recipe templates for kinds of text. Return their TOML texts, with the placeholder `{name}`, by name."""
+    """Read the recipe templates for kinds of text. Returns TOML texts by name, with the placeholder `{name}`."""
     return read_recipe_texts("templates")
 
 
 def read_published_recipes() -> dict[str, str]:
-    """Read the recipes of published models. Return their TOML texts, with the placeholder `{name}`, by model name."""
+    """Read the recipes of published models. Returns TOML texts by model name, with the placeholder `{name}`."""
     return read_recipe_texts("published")
 
 
@@ -75,7 +75,7 @@ def read_template_tables(template: str) -> dict[str, Any]:
     """Parse a recipe template and return its tables, as `tomllib` reads them.
 
     Args:
-        template: name of the template, such as "legal"
+        template: Name of the template, such as "legal".
 
     Raises:
         KeyError: If there is no such template.
@@ -87,9 +87,9 @@ def write_new_recipe(name: str, template: str, folder: Path) -> Path:
     """Write a new recipe to `folder`/NAME.toml and return the path of the file.
 
     Args:
-        name: name of the recipe: letters, digits, "-" and "_", beginning with a letter or digit
-        template: name of a template or of a published model
-        folder: existing folder in which the file is written
+        name: Name of the recipe: letters, digits, "-" and "_", beginning with a letter or digit.
+        template: Name of a template or of a published model.
+        folder: Existing folder in which the file is written.
 
     Raises:
         InputError: If the name or template is not valid, or the file exists or cannot be written.
@@ -120,11 +120,11 @@ def write_new_recipe(name: str, template: str, folder: Path) -> Path:
 
 
 def describe_next_steps(recipe: Path, template: str) -> str:
-    """Return the message, of several lines, that tells a user how to proceed with a recipe from a template.
+    """Build a multi-line message that tells the user how to proceed with a recipe created from a template.
 
     Args:
-        recipe: path of the recipe, which was just written
-        template: name of the template or published model that it was written from
+        recipe: Path of the new recipe.
+        template: Name of the template or published model that it was created from.
     """
     if template in read_published_recipes():
         fetch = f"  cloze fetch {recipe.name}\n" if "\nfetch = " in read_published_recipes()[template] else ""
@@ -149,10 +149,10 @@ class SampleComparison:
     """A comparison of the documents that a run parsed from a built-in source with the published documents.
 
     Attributes:
-        source: name of the source
-        documents: number of published documents
-        content: content digest of the run's documents; "nothing" if there are none
-        differing_tables: names of the tables whose contents differ
+        source: Name of the source.
+        documents: Number of published documents.
+        content: Content digest of the run's documents; "nothing" if there are none.
+        differing_tables: Names of the tables whose contents differ.
     """
 
     source: str
@@ -167,7 +167,7 @@ def collect_contents(documents: Iterable[Manifest]) -> dict[str, dict[str, str]]
     Documentation of the local Python installation is omitted, because it differs between installations.
 
     Args:
-        documents: descriptions (manifests) of the parsed documents, one per source
+        documents: Descriptions (manifests) of the parsed documents, one per source.
     """
     shipped = sorted((m for m in documents if m.name != OWN_DOCS), key=lambda manifest: manifest.name)
     return {m.name: {table: str(content) for table, content in m.tables.items()} for m in shipped}
@@ -180,11 +180,11 @@ def read_shipped_contents() -> Contents:
 
 
 def compare_contents(documents: Iterable[Manifest], published: Contents) -> list[SampleComparison]:
-    """Compare the documents that a run parsed with the published digests. Return one comparison per published source.
+    """Compare the documents that a run parsed with the published digests, with one comparison per published source.
 
     Args:
-        documents: descriptions (manifests) of the parsed documents, one per source
-        published: digests as {source name: {table name: digest}}
+        documents: Descriptions (manifests) of the parsed documents, one per source.
+        published: Digests as {source name: {table name: digest}}.
     """
     built = collect_contents(documents)
     return [
@@ -199,7 +199,7 @@ def compare_contents(documents: Iterable[Manifest], published: Contents) -> list
 
 
 def main(arguments: list[str]) -> None:
-    """Update the file of published content digests from a store, whose address is the only argument."""
+    """Update the file of published content digests from a store. Its address is the only argument."""
     place = Place(arguments[0])
     names = sorted({path.split("/")[1] for path in place.list_files("documents")})
     manifests = [manifest for name in names for manifest in list_manifests(place, "documents", name)]

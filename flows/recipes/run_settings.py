@@ -65,8 +65,8 @@ class Bound:
     """The limits of one metric of a run, set in the recipe's `[bounds]` table.
 
     Attributes:
-        figure: name of the metric; `*` stands for any text, so that the limits can apply to several metrics
-        settings: the limits
+        figure: Name of the metric. `*` stands for any text, so that the limits can apply to several metrics.
+        settings: The limits.
     """
 
     figure: str
@@ -78,7 +78,7 @@ class Bound:
         return re.fullmatch(pattern, name, re.DOTALL) is not None
 
     def can_be_for(self, name: str) -> bool:
-        """Return True if the limits can apply to a metric with this name. A name that ends in a space is a prefix."""
+        """Return True if the limits can apply to a metric with this name. A name ending in a space is a prefix."""
         if not name.endswith(" "):
             return self.is_for(name)
         head, star, _ = self.figure.partition("*")
@@ -86,11 +86,12 @@ class Bound:
 
 
 def check_bound_names(bounds: Sequence[Bound], names: Callable[[], Iterable[str]]) -> None:
-    """Check that each bound (limits set in the recipe) applies to a metric that runs of the recipe have.
+    """Check that each bound (the limits of a metric) applies to at least one metric of the recipe's runs.
 
     Args:
-        bounds: the recipe's bounds
-        names: returns the names of the metrics; a name that ends in a space stands for all names with that prefix
+        bounds: The recipe's bounds.
+        names: Function that returns the names of the metrics. A name ending in a space stands for all names with that
+            prefix.
 
     Raises:
         InputError: If a bound applies to no metric. The message suggests the most similar name.
@@ -107,7 +108,7 @@ def read_bounds(table: Mapping[str, Any]) -> tuple[Bound, ...]:
     """Read the limits of metrics from a recipe's `[bounds]` table, in the order of the table.
 
     Args:
-        table: the limits (a table such as {"min": 1000}) by name of the metric
+        table: The limits, tables such as {"min": 1000}, by name of the metric.
 
     Raises:
         InputError: If a limit is unknown or not a valid number.
@@ -199,14 +200,14 @@ class NotifySettings:
 
 
 def parse_notify_settings(text: str, overrides: Mapping[str, str]) -> NotifySettings:
-    """Return the `[notify]` settings of a recipe that is not valid as a whole, so that its failure can be reported.
+    """Read the `[notify]` settings of a recipe that is otherwise invalid, so that its failure can be reported.
 
-    Only the lines of that table are parsed. If they are not valid either, the default settings, which notify nobody,
-    are returned.
+    Only the lines of this table are parsed. If they are invalid as well, the result is the default settings, which
+    notify nobody.
 
     Args:
-        text: the recipe's text
-        overrides: settings of `--set`, of which those that begin with "notify." are applied
+        text: The recipe's text.
+        overrides: Settings of `--set`. Only keys that begin with "notify." are applied.
 
     >>> parse_notify_settings("[shards" + chr(10) + "[notify]" + chr(10) + "webhook = 'HOOK'", {}).webhook
     'HOOK'
@@ -229,8 +230,8 @@ def check_release_name(key: str, name: str) -> None:
     """Check that a string can be the name of a release.
 
     Args:
-        key: the setting or option that holds the name, for messages
-        name: the name
+        key: The setting or option that contains the name, for messages.
+        name: The name.
 
     Raises:
         InputError: If the name is not valid for a folder (see `check_name`), contains a reserved character, or begins
@@ -302,15 +303,15 @@ def iter_figure_names(
     steps: Sequence[str],
     has_model: bool,
 ) -> Iterator[str]:
-    """Yield the names of the metrics that a run of a recipe will have, the most important first.
+    """Yield the names of the metrics that a run of a recipe will have, starting with the most important one.
 
     A name that ends in `: ` or a space stands for all names with that prefix.
 
     Args:
-        sources, vocabularies, shards: names of these tables in the recipe
-        tasks: the `[[task]]` tables
-        steps: kinds of the recipe's `[[step]]` tables
-        has_model: True if the recipe trains a model
+        sources, vocabularies, shards: Names of these tables in the recipe.
+        tasks: The `[[task]]` tables.
+        steps: Kinds of the recipe's `[[step]]` tables.
+        has_model: True if the recipe trains a model.
     """
     yield from (*SOURCE_FIGURES, "dropped", "dropped share", *CORPUS_FIGURES)
     yield from MODEL_FIGURES if has_model else ()
@@ -345,8 +346,8 @@ def iter_task_figures(entry: TaskEntry, several: bool) -> Iterator[str]:
     If the task's files are missing, the metrics are unknown, and only the prefix "task " is yielded.
 
     Args:
-        entry: the `[[task]]` table
-        several: True if the recipe has several tasks, so that metric names include the task's name in the recipe
+        entry: The `[[task]]` table.
+        several: True if the recipe has several tasks, so that metric names include the task's name in the recipe.
     """
     try:
         suite = entry.load_suite()

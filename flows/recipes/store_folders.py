@@ -15,19 +15,19 @@ _RUN, _FINGERPRINT = re.compile(r"\d{8}T\d{12}-.+"), re.compile("[0-9a-f]{24}")
 
 
 def find_store(path: Path) -> Path | None:
-    """Return the store folder that contains a path (or is the path itself), or None if the path is in no store.
+    """Return the store folder that contains a path or is the path, or None if the path is not in a store.
 
-    Files in a store folder that no run wrote, such as raw files next to the stored results, count as outside the store.
+    Files that no run wrote, such as raw files next to the stored results, are not considered part of the store.
     """
     whole = path.resolve()
     return next((each for each in (whole, *whole.parents) if is_store(each, None) and is_run_output(whole, each)), None)
 
 
 def refuse_store(path: Path) -> None:
-    """Check that a path, from which raw files would be read, is not part of a store.
+    """Check that a path is not part of a store, so that raw files can be read from it.
 
     Raises:
-        InputError: If it is.
+        InputError: If it is part of a store.
     """
     if (store := find_store(path)) is not None:
         raise InputError(
@@ -43,8 +43,8 @@ def is_store(folder: Path, own: Path | None) -> bool:
     A folder that cannot be read is not considered a store.
 
     Args:
-        folder: the folder
-        own: the recipe's store; None if unknown
+        folder: The folder.
+        own: The recipe's store; None if unknown.
     """
     try:
         if own is not None and own.exists() and folder.samefile(own):
@@ -59,11 +59,11 @@ def is_store(folder: Path, own: Path | None) -> bool:
 
 
 def is_run_output(folder: Path, store: Path) -> bool:
-    """Return True if runs write to a folder: the store itself, or one with runs, recipes, releases or stage results.
+    """Return True if a folder is the store, or a folder of its runs, recipes, releases or stage results.
 
     Args:
-        folder: the store folder or a folder below it
-        store: the store folder
+        folder: The store folder or a folder below it.
+        store: The store folder.
     """
     parts = folder.relative_to(store).parts
     by_name = not parts or parts[0] in ("runs", "recipes", "releases") or any(map(_FINGERPRINT.fullmatch, parts))

@@ -25,10 +25,10 @@ MAX_NAME_BYTES = 150  # of the 255 that a file system allows: a part's file has 
 
 
 def read_recipe_texts(folder: str) -> dict[str, str]:
-    """Read the recipes in a folder of this package. Return their TOML texts by recipe name.
+    """Read the recipes in a folder of this package, and return their TOML texts by recipe name.
 
     Args:
-        folder: "shipped", "templates" or "published"
+        folder: "shipped", "templates" or "published".
     """
     place = files("flows.recipes") / folder
     names = sorted(file.name for file in place.iterdir() if file.name.endswith(".toml"))
@@ -39,8 +39,8 @@ def parse_override(text: str, option: str = "--set") -> tuple[str, str]:
     """Split a `key=value` argument of `--set` or `--column` into key and value.
 
     Args:
-        text: the argument
-        option: name of the option, for the message
+        text: The argument.
+        option: Name of the option, for the message.
 
     Raises:
         InputError: If there is no "=".
@@ -60,9 +60,9 @@ def apply_override(table: dict[str, Any], key: str, value: str) -> None:
     must be quoted. Missing tables are created.
 
     Args:
-        table: the recipe's tables; changed in place
-        key: dotted key
-        value: the value as TOML, or an unquoted string
+        table: The recipe's tables; changed in place.
+        key: Dotted key.
+        value: The value as TOML, or an unquoted string.
 
     Raises:
         InputError: If the key leads through something that is not a table, or is ambiguous between several tables.
@@ -97,15 +97,15 @@ def parse_setting(text: Any) -> Any:
 
 
 def _select_table(tables: list[Any], rest: list[str], last: str, option: str) -> Any:
-    """Return the table that the first item of `rest` addresses by name or number, and remove that item from `rest`.
+    """Return the table whose name or number is the first item of `rest`, and remove this item from `rest`.
 
     If the first item matches no table and there is only one table, that table is returned and `rest` stays unchanged.
 
     Args:
-        tables: the tables, such as the recipe's sources
-        rest: the remaining parts of the dotted key, without its last part
-        last: the last part of the dotted key, for the message
-        option: the option as given, for the message
+        tables: The tables, such as the recipe's sources.
+        rest: The remaining parts of the dotted key, without its last part.
+        last: The last part of the dotted key, for the message.
+        option: The option as given, for the message.
 
     Raises:
         InputError: If no table matches and there are several.
@@ -197,11 +197,11 @@ def check_name(key: str, name: Any) -> None:
     """Check that a value can be used as a folder name in the store.
 
     Args:
-        key: the setting that holds the name, for messages
-        name: the value to check
+        key: The setting that holds the name, for messages.
+        name: The value to check.
 
     Raises:
-        InputError: If the value is not a non-empty string, contains a slash or control character, begins with a dot, or
+        InputError: If the value is not a string, is empty, contains a slash or control character, begins with a dot, or
             is longer than MAX_NAME_BYTES.
     """
     if not isinstance(name, str) or not name or "/" in name or name.startswith("."):
@@ -215,7 +215,7 @@ def check_name(key: str, name: Any) -> None:
 
 
 def find_repeated_name(names: Sequence[str]) -> str | None:
-    """Return the first name that is displayed the same as a later name; None if all names differ.
+    """Return the first name that looks the same as a later name, or None if all names differ.
 
     Names are compared in Unicode normal form C, because an accented letter can be one character or two.
 
@@ -231,8 +231,8 @@ def get_table(table: Mapping[str, Any], key: str) -> dict[str, Any]:
     """Return the table stored under `key`, or {} if the key is missing.
 
     Args:
-        table: the whole recipe, as `tomllib` reads it
-        key: the key
+        table: The whole recipe, as `tomllib` reads it.
+        key: The key.
 
     Raises:
         InputError: If the value is not a table.
@@ -247,8 +247,8 @@ def read_named_tables(table: Mapping[str, Any], key: str) -> list[tuple[str, dic
     """Return the tables stored under `key`, which holds either one table or a list of named tables.
 
     Args:
-        table: the whole recipe, as `tomllib` reads it
-        key: the key, such as "shards"
+        table: The whole recipe, as `tomllib` reads it.
+        key: The key, such as "shards".
 
     Returns:
         A (name, settings, label) tuple for each table: its name ("" for a single table that is not in a list), its
@@ -279,10 +279,10 @@ def choose_table(value: Any, choices: Sequence[str], key: str, what: str) -> str
     """Return the name of the table that a setting refers to.
 
     Args:
-        value: the setting; None if it is missing, which is allowed if there is only one table
-        choices: names of the tables
-        key: name of the setting, for messages
-        what: key of the tables, for messages
+        value: The setting. It may be missing (None) if there is only one table.
+        choices: Names of the tables.
+        key: Name of the setting, for messages.
+        what: Key of the tables, for messages.
 
     Raises:
         InputError: If no table has this name, or the setting is missing and there are several tables.
@@ -300,13 +300,13 @@ def choose_table(value: Any, choices: Sequence[str], key: str, what: str) -> str
 def resolve_paths(key: str, section: Any, recipe: Path) -> Any:
     """Return a recipe's table with its relative paths resolved against the recipe's folder.
 
-    Contamination sets that are only a path become tables with the key `path`. A value that is not a table is returned
+    Contamination sets given as a path become tables with the key `path`. A value that is not a table is returned
     unchanged.
 
     Args:
-        key: name of the table, which decides which of its settings are paths
-        section: the table
-        recipe: path of the recipe file
+        key: Name of the table. It determines which of its settings are paths.
+        section: The table.
+        recipe: Path of the recipe file.
     """
     if not isinstance(section, Mapping):
         return section
@@ -327,8 +327,8 @@ def _resolve_table_path(table: Any, recipe: Path) -> Any:
     """Return a copy of a table with its `path` made absolute. Anything without a string `path` is returned unchanged.
 
     Args:
-        table: the table
-        recipe: path of the recipe file, against whose folder a relative path is resolved
+        table: The table.
+        recipe: Path of the recipe file, against whose folder a relative path is resolved.
     """
     if not isinstance(table, Mapping) or not isinstance(table.get("path"), str):
         return table
@@ -350,15 +350,15 @@ def merge_tables(section: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str
 def resolve_path(path: str, recipe: Path) -> str:
     """Return the absolute form of a path in a recipe.
 
-    A relative path is resolved against the recipe's folder; `sample:NAME` refers to a built-in sample, and `made:NAME`
-    to a file of labels that is made of installed packages when a run needs it (`flows.recipes.punctuation`).
+    A relative path is resolved against the recipe's folder. `sample:NAME` refers to a built-in sample, and `made:NAME`
+    to a label file that is generated from installed packages when a run needs it (`flows.recipes.punctuation`).
 
     Args:
-        path: the path as written in the recipe
-        recipe: path of the recipe file
+        path: The path as written in the recipe.
+        recipe: Path of the recipe file.
 
     Raises:
-        InputError: If the path is a URL of a server, or there is no such file of labels.
+        InputError: If the path is the URL of a server, or there is no such label file.
     """
     if path.startswith("sample:"):
         return str(files("corpora") / "samples" / path.removeprefix("sample:"))
@@ -377,11 +377,11 @@ def resolve_store(store: Any, folder: Path) -> str:
     """Return the absolute path or address of a store.
 
     Args:
-        store: the value of the setting `store`
-        folder: folder against which a relative path is resolved
+        store: The value of the setting `store`.
+        folder: Folder against which a relative path is resolved.
 
     Raises:
-        InputError: If the value is not a non-empty string, contains a control character, or leads through a file.
+        InputError: If the value is not a string, is empty, contains a control character, or leads through a file.
     """
     if not isinstance(store, str) or not store:
         raise InputError(f'store = {store!r} must be a folder or an address, as in "s3://bucket/prefix".')

@@ -35,7 +35,7 @@ class RunComparison:
 
     @staticmethod
     def from_figures(before: RunRecord, figures_before: Figures, figures: Figures) -> "RunComparison":
-        """Compare the metrics of two runs, which are given by name.
+        """Build a comparison from the metrics of two runs, given by name.
 
         Args:
             before: Record (stored description) of the earlier run.
@@ -46,7 +46,7 @@ class RunComparison:
 
     @property
     def differences(self) -> list[Change]:
-        """The changes of the metrics whose values differ between the runs."""
+        """The changes of all metrics whose values differ between the runs."""
         return [change for change in self.changes if change.before != change.after]
 
     @property
@@ -57,14 +57,14 @@ class RunComparison:
 
     @property
     def changes_by_name(self) -> Mapping[str, Change]:
-        """A mapping from the name of each metric, such as "dropped: parse: empty", to its change."""
+        """The change of each metric by name, such as "dropped: parse: empty"."""
         return {change.name: change for change in self.changes}
 
     @property
     def headlines(self) -> list[Change]:
         """The changes of the most important metrics, in display order.
 
-        They are the numbers of files, records, documents and tokens, the shares of dropped records and duplicates,
+        These are the numbers of files, records, documents and tokens, the shares of dropped records and duplicates,
         document lengths, the first language, and the held-out loss and accuracy.
         """
         first: dict[str, Change] = {}
@@ -105,7 +105,7 @@ def group_by_source(changes: Iterable[Change], what: Collection[str]) -> dict[st
             name, the first vocabulary is used.
 
     Returns:
-        A dict from each source to a dict from its quantities to their changes.
+        The changes by source, then by quantity.
     """
     rows: dict[str, dict[str, Change]] = {}
     for change in changes:
@@ -116,7 +116,7 @@ def group_by_source(changes: Iterable[Change], what: Collection[str]) -> dict[st
 
 
 def format_figure(value: float | None, kind: str, unit: str) -> str:
-    """Format the value of a metric (a count, share or mean); return "-" if it is None.
+    """Format the value of a metric (a count, share or mean). Returns "-" for None.
 
     Args:
         value: The value.
@@ -161,7 +161,7 @@ def format_change(change: Change) -> str:
 
 
 def _format_step(change: Change) -> str:
-    """Format the difference of a mean between two runs, with at most one more decimal than the mean itself.
+    """Format the difference of a mean between two runs, with at most one decimal more than the mean itself.
 
     Args:
         change: The change of the mean, which both runs have.
@@ -171,7 +171,7 @@ def _format_step(change: Change) -> str:
 
 
 def _count_decimals(number: float, fewest: int = 1) -> int:
-    """Return the smallest number of decimals with which a nonzero number is not shown as zero.
+    """Return the smallest number of decimals at which a nonzero number is not displayed as zero.
 
     The result is at least `fewest` and at most four, so that a very small number may still be shown as zero.
     """

@@ -47,10 +47,10 @@ MAX_DROPPED, MAX_REMOVED = 6, 4  # reasons that are drawn by name; the others ar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A box in the picture: the number of records, documents or tokens that reached a step.
+    """A box in the picture. It shows the number of records, documents or tokens that reached a step.
 
     Attributes:
-        key: Unique name to which links refer.
+        key: Unique name that links refer to.
         label: Text next to the box; "" if the heading of the column is sufficient.
         column: Index in COLUMNS.
         count: Number of records, documents or tokens.
@@ -66,7 +66,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """A band in the picture: items that move from one node to a node in a later column.
+    """A band in the picture. It shows how many items move from one node to a node in a later column.
 
     Attributes:
         start: Key of the node on the left.
@@ -88,7 +88,7 @@ class Flow:
     Attributes:
         nodes: The boxes. Those of each column are ordered from top to bottom.
         links: The bands.
-        heads: Maps column indices to the heading of the column: a number and the unit of that number.
+        heads: The heading of each column, by column index: a number and its unit.
     """
 
     nodes: tuple[Node, ...]
@@ -97,7 +97,7 @@ class Flow:
 
     @property
     def description(self) -> str:
-        """A description of the picture, in two sentences, for people who cannot see it."""
+        """A two-sentence description of the picture for people who cannot see it."""
         counts = [" ".join(head).strip() for _, head in sorted(self.heads.items())]
         lost = [f"{node.count:,} {to_one_line(node.label, 80)}" for node in self.nodes if node.is_lost]
         return f"{', then '.join(counts)}. Lost on the way: {', '.join(lost) or 'nothing'}."
@@ -145,8 +145,8 @@ def build_flow(manifests: Sequence[Manifest]) -> Flow | None:
 def _build_head(counts: Sequence[int], unit: str, several: str) -> tuple[str, str]:
     """Return the two lines of a column heading, as (first line, second line).
 
-    They are a count and its unit; or, if the column shows several vocabularies or shard sets, the unit and their
-    number.
+    The lines are a count and its unit. If the column shows several vocabularies or shard sets, they are the unit and
+    the number of these sets.
 
     Args:
         counts: One count for each vocabulary or shard set in the column.
@@ -169,10 +169,10 @@ def format_short_number(count: int) -> str:
 
 
 def _build_records(parsed: Sequence[Manifest]) -> tuple[list[Node], list[Link]]:
-    """Build the nodes and links from sources to documents and to the records that were dropped.
+    """Build the nodes and links from sources to documents, and from sources to dropped records.
 
-    The counts of all generations (the raw files that one run added) of a source are summed. If there are too many
-    reasons or sources, the rarest are merged into one node.
+    Counts are summed over all generations (the raw files that one run added) of a source. If there are too many reasons
+    or sources, the rarest ones are merged into one node.
 
     Args:
         parsed: Manifests (descriptions) of the parsed documents; must not be empty.
@@ -200,7 +200,7 @@ def _build_records(parsed: Sequence[Manifest]) -> tuple[list[Node], list[Link]]:
 
 
 def _merge_rare(lost: Counter[str], max_reasons: int, what: str) -> dict[str, int]:
-    """Return the counts by reason, most frequent first. If there are more than `max_reasons`, the rest are merged.
+    """Sort counts by reason, most frequent first, and merge the rest if there are more than `max_reasons`.
 
     Args:
         lost: The count of each reason.
@@ -215,12 +215,12 @@ def _merge_rare(lost: Counter[str], max_reasons: int, what: str) -> dict[str, in
 
 
 def _build_lost(end: str, column: int, count: int) -> Node:
-    """Build the node of dropped or removed items.
+    """Build the node that shows dropped or removed items.
 
     Args:
-        end: The reason for the loss, such as "dropped: parse: empty", which becomes the key of the node.
+        end: The reason for the loss, such as "dropped: parse: empty". It becomes the key of the node.
         column: Index of the column in which the node is drawn.
-        count: Number of the items.
+        count: Number of items.
     """
     return Node(key=end, label=end.partition(": ")[2] or end, column=column, count=count, is_lost=True)
 
@@ -228,8 +228,8 @@ def _build_lost(end: str, column: int, count: int) -> Node:
 def _build_tokens(written: Mapping[str, Manifest], sets: Mapping[str, Manifest]) -> tuple[list[Node], list[Link]]:
     """Build the nodes and links from kept documents to the tokens of each vocabulary, and from tokens to examples.
 
-    Tokens that several shard sets use flow into each of them. Tokens that several copies in one shard set use are drawn
-    only once.
+    Tokens that are used by several shard sets flow into each of them. Tokens that are used by several copies in one
+    shard set are drawn only once.
 
     Args:
         written: The manifest (description) of the tokenized documents, by name of the vocabulary.
@@ -255,7 +255,7 @@ def _build_tokens(written: Mapping[str, Manifest], sets: Mapping[str, Manifest])
 
 
 def _link_tokens(start: str, name: str, shards: Manifest) -> tuple[Link, list[Link]]:
-    """Return the link of the tokens that a shard set contains, and the links of the tokens that it omits.
+    """Return the link for the tokens that a shard set contains, and the links for the tokens that it omits.
 
     Args:
         start: Key of the tokens node.
@@ -271,12 +271,12 @@ def _link_tokens(start: str, name: str, shards: Manifest) -> tuple[Link, list[Li
 
 
 def _build_examples(name: str, shards: Manifest, placed: Link) -> Node:
-    """Build the node of a shard set's examples.
+    """Build the node that shows a shard set's examples.
 
     Args:
         name: Name of the shard set; "" if it is the only one.
         shards: Manifest (description) of the shard set.
-        placed: Link of the tokens that the shard set contains, which ends at this node.
+        placed: Link for the tokens that the shard set contains. It ends at this node.
     """
     copies = f", {placed.copies} copies" if placed.copies > 1 else ""
     label = f"in {shards.count_rows('examples'):,} examples{': ' if name else ''}{name}{copies}"
@@ -287,7 +287,7 @@ def _is_unused(source: str | None, sets: Iterable[Manifest]) -> bool:
     """Return True if none of the shard sets uses a source.
 
     Args:
-        source: Name of the source; None if the source of the tokens is unknown. Then False is returned.
+        source: Name of the source. If None (unknown), the result is False.
         sets: Manifests (descriptions) of the shard sets.
     """
     chosen = [shards.settings.get("sources") for shards in sets]
@@ -296,7 +296,7 @@ def _is_unused(source: str | None, sets: Iterable[Manifest]) -> bool:
 
 @dataclass(slots=True, kw_only=True)
 class _Box:
-    """The position of a node in the picture, in pixels, and the height that bands occupy on both of its sides."""
+    """The position of a node in the picture, and the height that bands occupy on each of its sides, in pixels."""
 
     top: float
     height: float
@@ -324,12 +324,12 @@ def _count_letters(node: Node) -> int:
 
 
 def _format_count(node: Node) -> str:
-    """Format the count of a node for its label. The format is shorter in the first column, which has less room."""
+    """Format the count of a node for its label. The first column has a shorter format because it has less room."""
     return format_number(node.count) if node.column else format_short_number(node.count)
 
 
 def _compute_widths(flow: Flow) -> list[float]:
-    """Compute the width in pixels of each link's band at its right end. Return the widths in the order of the links.
+    """Compute the width, in pixels, of each link's band at its right end. Returns the widths in the order of the links.
 
     The fullest column of records and documents is MAX_COLUMN_HEIGHT high. The fullest column of tokens is as high as
     the kept documents, but at least MIN_TOKENS_HEIGHT.
@@ -379,7 +379,7 @@ def _place_boxes(flow: Flow, widths: Sequence[float]) -> dict[str, _Box]:
 
 
 def _draw_band(link: Link, nodes: Mapping[str, Node], boxes: Mapping[str, _Box], width: float) -> tuple[str, str, str]:
-    """Return the CSS class, SVG path and title of a band. The used heights of both boxes are updated in place.
+    """Return the CSS class, SVG path and title of a band. Updates the used heights of both boxes in place.
 
     Args:
         link: The link that the band represents.

@@ -42,7 +42,7 @@ def compare_with_previous(run: RunView) -> tuple[RunComparison | None, str]:
         run: The run.
 
     Returns:
-        The comparison and ""; or None and a sentence that states why there is no comparison.
+        The comparison and "", or None and a sentence that explains why there is no comparison.
     """
     if run.record.state != "completed":
         return None, "A run that did not come to its end is not compared."
@@ -57,9 +57,9 @@ def compare_with_previous(run: RunView) -> tuple[RunComparison | None, str]:
 
 
 def list_unread(run: RunView, lines: Sequence[str]) -> list[str]:
-    """Return the first lines about raw files that were not read, shortened, and the number of the others.
+    """Return the first lines about raw files that were not read, shortened, followed by the number of other lines.
 
-    If there are none, the result is one line that says so; [] if the run did not look for files.
+    If all files were read, the result is one line that says so. If the run did not look for files, it is [].
 
     Args:
         run: The run.
@@ -73,7 +73,7 @@ def list_unread(run: RunView, lines: Sequence[str]) -> list[str]:
 
 
 def describe_held_out(run: RunView) -> str:
-    """Describe in a sentence how much text was kept from training for evaluation; "" if nothing was tokenized."""
+    """Describe in a sentence how much text was held out for evaluation. Returns "" if nothing was tokenized."""
     tokens = next(iter(run.find_by_name("tokens").values()), None)
     if tokens is None:
         return ""
@@ -92,7 +92,7 @@ def _explain_none(run: RunView, documents: int) -> str:
 
     Args:
         run: The run.
-        documents: The number of all documents.
+        documents: The total number of documents.
     """
     verdicts = next(iter(run.find_by_name("verdicts").values()), None)
     share = verdicts.settings["held_out"]["share"] if verdicts is not None else 0.0
@@ -108,10 +108,10 @@ def build_loss_view(training: View | None) -> View | None:
         training: The template context from `build_training_view`; None if there is no model.
 
     Returns:
-        The template context, or None if there is no model or nothing was held out. It has the key "worth" (a sentence
-        on whether training was worthwhile), "rows" (dicts with "name", "nats" (a loss), "among" (the equivalent number
-        of equally likely tokens) and "bar" (length in percent)), "uniform" (the loss of uniform guessing), and the keys
-        of `build_result_view`.
+        The template context, or None if there is no model or nothing was held out. Its keys are "worth" (a sentence on
+        whether training was worthwhile), "rows", "uniform" (the loss of uniform guessing), and those of
+        `build_result_view`. A row has "name", "nats" (a loss), "among" (the equivalent number of equally likely tokens)
+        and "bar" (a length in percent).
     """
     result = training["result"] if training is not None else None
     if training is None or result is None or result["entropy"] is None or not training["is_judged"]:
@@ -134,14 +134,14 @@ def build_loss_view(training: View | None) -> View | None:
 
 
 def judge_worth(learned: View | None, tasks: Sequence[View]) -> str:
-    """State whether training was worthwhile: by the tasks of a run, or by the loss if it has no tasks.
+    """State whether training was worthwhile, based on a run's tasks or, if it has none, on the loss.
 
     Args:
         learned: The template context from `build_loss_view`.
         tasks: The template contexts from `build_task_views`.
 
     Returns:
-        The answer with its reasons; "" if nothing is known.
+        The answer and the reasons for it; "" if nothing is known.
     """
     if tasks:
         return format_task_worth([each for task in tasks for each in task["worth"]])
@@ -149,9 +149,9 @@ def judge_worth(learned: View | None, tasks: Sequence[View]) -> str:
 
 
 def _format_choices(nats: float | None) -> str:
-    """Format the number of equally likely tokens that corresponds to a loss in nats; "-" if there is no loss.
+    """Format the number of equally likely tokens that corresponds to a loss in nats. Returns "-" for None.
 
-    A loss above 700 nats also gives "-", because the number would be too large.
+    It also returns "-" for a loss above 700 nats, because the number would be too large.
     """
     if nats is None or nats > 700:
         return "-"
@@ -180,11 +180,11 @@ def _judge_loss(loss: float | None, uniform: float, entropy: float, accuracy: fl
 
 
 def build_growth_view(run: RunView) -> View | None:
-    """Build the Jinja template context that shows how much each generation (the raw files of one run) added.
+    """Build the Jinja template context for what each generation (the raw files that one run added) added.
 
     Returns:
-        A dict with the keys "added" (the number of "documents" and "tokens" of each "generation") and "svg" (a chart);
-        None if there is only one generation.
+        A dict with the keys "added" (rows with "generation", "documents" and "tokens") and "svg" (a chart); None if
+        there is only one generation.
     """
     tokens = next(iter(run.find_by_name("tokens").values()), None)
     added = [
@@ -218,8 +218,8 @@ def build_reason_rows(losses: Sequence[tuple[str, int]], comparison: RunComparis
 def build_source_rows(run: RunView, comparison: RunComparison | None) -> list[View]:
     """Build a row for each source, largest first, with its files, records, documents and tokens and their changes.
 
-    Sources that only the previous run had are included. The keys of a row are those of `_build_source_row`. The result
-    is empty if the run's metrics are unknown.
+    Sources of the previous run that this run lacks are included. The keys of a row are those of `_build_source_row`.
+    The result is empty if the run's metrics are unknown.
 
     Args:
         run: The run.
@@ -234,7 +234,7 @@ def build_source_rows(run: RunView, comparison: RunComparison | None) -> list[Vi
 
 
 def _find_current(changes: Mapping[str, Change], what: str) -> float:
-    """Return the later run's value of a metric; 0 if the run lacks the metric.
+    """Return the later run's value of a metric, or 0 if it does not have the metric.
 
     Args:
         changes: Changes of a source's metrics, by quantity.
@@ -311,7 +311,7 @@ def list_remarks(run: RunView, accounts: Accounts, comparison: RunComparison | N
 
     Args:
         run: The run.
-        accounts: Record counts of the run (read, and by outcome), and which of them do not add up.
+        accounts: Record counts of the run (read, and by outcome), and the counts that do not add up.
         comparison: Comparison with the previous run; None if there is none.
     """
     remarks = [
@@ -330,7 +330,7 @@ def list_remarks(run: RunView, accounts: Accounts, comparison: RunComparison | N
 
 
 def _note_damage(run: RunView) -> Iterator[Remark]:
-    """Yield remarks on damaged stage results that were built again, and on records that could not be read."""
+    """Yield remarks on damaged stage results that were rebuilt, and on records that could not be read."""
     for stage in run.record.stages:
         if "damaged" in stage.reason:
             said_why = to_one_line(stage.reason, MAX_MESSAGE_CHARACTERS)
@@ -354,7 +354,7 @@ def _note_left_out(run: RunView) -> Iterator[Remark]:
 def _note_unjudged(run: RunView) -> Iterator[Remark]:
     """Yield a remark on each source with documents in languages that have no table of stop words.
 
-    A source with few such documents gets none.
+    Sources with few such documents are not mentioned.
     """
     for manifest in run.parsed:
         figures = manifest.ledger.figures.items()
@@ -437,7 +437,7 @@ def _note_sources(comparison: RunComparison) -> Iterator[Remark]:
 def _note_changes(comparison: RunComparison) -> Iterator[Remark]:
     """Yield remarks on metrics that differ a lot from the previous run, largest change first.
 
-    At most MAX_LISTED metrics are named; a last remark says how many others there are.
+    At most MAX_LISTED metrics are listed. A final remark states how many others there are.
 
     Args:
         comparison: Comparison with the previous run.
@@ -453,5 +453,9 @@ def _note_changes(comparison: RunComparison) -> Iterator[Remark]:
 
 
 def _compute_distance(change: Change) -> float:
-    """Return the size of a change: the absolute difference of shares, or the relative difference of means."""
+    """Compute the size of a change: the absolute difference of shares, or the relative difference of other metrics.
+
+    The relative difference is relative to the earlier run's value. The result is 0 if a value is missing, or if it
+    cannot be computed because the earlier value is zero.
+    """
     return abs((change.change if change.kind == SHARE else change.relative) or 0.0)

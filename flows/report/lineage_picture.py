@@ -23,7 +23,7 @@ Arrow = tuple[Key, Key]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Box:
-    """A box in the picture, which represents an artifact (stored stage result).
+    """A box in the picture. It represents an artifact (stored stage result).
 
     Attributes:
         key: Unique identifier of the box.
@@ -39,7 +39,7 @@ class Box:
     def lines(self) -> list[str]:
         """The lines below the title, at most MAX_LINES, wrapped to the width of the box.
 
-        If text is cut off, the last is "…".
+        If the text is truncated, the last line is "…".
         """
         wrapped = [line for text in self.texts for line in textwrap.wrap(to_one_line(text, 120), LINE_LETTERS)]
         return wrapped if len(wrapped) <= MAX_LINES else [*wrapped[: MAX_LINES - 1], "…"]
@@ -54,7 +54,7 @@ def draw_lineage(boxes: Sequence[Box], arrows: Sequence[Arrow]) -> str:
     """Draw an SVG picture of artifacts (stored stage results), with arrows to the artifacts that were built from them.
 
     Args:
-        boxes: The artifacts. Each one comes after the artifacts that it was built from. Must not be empty.
+        boxes: The artifacts, at least one. Each must come after the artifacts that it was built from.
         arrows: Pairs of the key of an artifact and the key of an artifact that was built from it.
 
     Returns:
@@ -104,12 +104,12 @@ def _arrange_rows(boxes: Sequence[Box], arrows: Sequence[Arrow]) -> list[list[Bo
 
 
 def _compute_middle(box: Box, parents: Mapping[Key, Sequence[Key]], place: Mapping[Key, float]) -> float:
-    """Return the mean horizontal position of a box's parents; 0 if it has none.
+    """Compute the mean horizontal position of a box's parents. Returns 0 if it has none.
 
     Args:
         box: The box.
         parents: The keys of the parents of each box, by its key.
-        place: The horizontal position of each placed box, by its key.
+        place: The horizontal position of each box that has been placed, by its key.
     """
     places = [place[parent] for parent in parents[box.key]]
     return sum(places) / len(places) if places else 0.0

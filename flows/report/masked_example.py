@@ -42,7 +42,7 @@ class ShownToken:
 
 
 def find_label_kind(shards: Manifest) -> str | None:
-    """Return the kind of labels in a shard set, such as "next-sentence"; None if the examples have no labels."""
+    """Return the kind of labels in a shard set, such as "next-sentence", or None if the examples have no labels."""
     labels: str | None = shards.facts["labels"]
     return labels
 
@@ -61,13 +61,13 @@ def describe_example(example: Example, label_kind: str | None) -> str:
 
 
 def get_stored_masks(example: Example) -> Masks:
-    """Return the masks that are stored with an example; no masks if they are drawn during training."""
+    """Return the masks that are stored with an example. They are empty if masks are drawn during training."""
     offsets = np.array([0, len(example.mask_positions)], np.int64)
     return Masks(example.mask_positions, offsets, example.mask_ids)
 
 
 def get_example_masks(shard_set: ShardSet, example: Example) -> Masks:
-    """Return the masks of an example when it is first seen in training: stored masks, or those drawn in epoch 0.
+    """Return the masks with which training first sees an example: the stored masks, or those drawn in epoch 0.
 
     If the mask rate changes during training, the rate of the first step is used.
 
@@ -89,11 +89,11 @@ def get_example_masks(shard_set: ShardSet, example: Example) -> Masks:
 
 
 def list_shown_tokens(example: Example, vocabulary: Vocabulary, masks: Masks) -> list[ShownToken]:
-    """List the tokens of an example in order, as they are displayed, with the given masks applied.
+    """List the tokens of an example in order, with the given masks applied, as they are displayed.
 
     Args:
         example: The example.
-        vocabulary: The vocabulary, which formats the tokens.
+        vocabulary: The vocabulary. It is used to format the tokens.
         masks: The masks of this example only.
     """
     seen = dict(zip(masks.positions.tolist(), masks.replacements.tolist(), strict=True))

@@ -32,10 +32,16 @@ from trainer.tasks.suites.compare import SuiteComparison
 
 
 def build_training_view(run: RunView) -> View | None:
-    """Build the Jinja template context for a run's newest model; return None if there is no model.
+    """Build the Jinja template context for a run's newest model. Returns None if there is no model.
 
-    It has facts about the model ("model"), its counts ("figures", "slots"), settings ("training"), table rows
-    ("phases", "seen", "before"), the last evaluation ("result"), and loss curves ("loss", "caption", "other_losses").
+    The context contains:
+
+    - "model": facts about the model (see `describe_model`)
+    - "figures" and "slots": counts from training
+    - "training": the training settings
+    - "phases", "seen" and "before": table rows
+    - "result": the last evaluation
+    - "loss", "caption" and "other_losses": loss curves
 
     Args:
         run: The run.
@@ -71,9 +77,9 @@ def build_training_view(run: RunView) -> View | None:
 
 
 def with_judged_term(events: Sequence[Event]) -> list[Event]:
-    """Return copies of training events with the added keys "loss_judged" and "accuracy_judged".
+    """Return copies of training events, adding the keys "loss_judged" and "accuracy_judged".
 
-    Their values are the loss and accuracy of the main loss term (`find_main_term`); None if an event lacks them.
+    The values are the loss and accuracy of the main loss term (see `find_main_term`), or None if an event has none.
     """
     term = find_main_term(events)
     return [
@@ -83,9 +89,9 @@ def with_judged_term(events: Sequence[Event]) -> list[Event]:
 
 
 def describe_model(model: Manifest) -> View:
-    """Return the recorded facts about a model by name, with its "family", "size" and shape.
+    """Return the recorded facts about a model, its "family", its "size" and its shape as a dict.
 
-    The keys of the shape are "layers", "hidden_size", "heads" and "feed_forward_size".
+    The shape has the keys "layers", "hidden_size", "heads" and "feed_forward_size".
 
     Args:
         model: Manifest (stored description) of the model.
@@ -130,7 +136,7 @@ def build_phase_rows(model: Manifest, shard_sets: Mapping[str, Manifest], events
 
 
 def list_contents(phase: Json) -> list[str]:
-    """Return the content digests of the shard sets that a training phase read. A mixture has more than one.
+    """Return the content digests of the shard sets that a training phase read: one, or more for a mixture.
 
     Args:
         phase: The entry of the phase in the model's settings: a digest, or a list of dicts with the key "content".
@@ -172,7 +178,7 @@ def build_seen_rows(
 
 
 def build_before_rows(model: Manifest, shard_sets: Mapping[str, Manifest], events: Sequence[Event]) -> list[View]:
-    """Build a row for each shard set, and one for all, with the held-out losses before the first step and at the end.
+    """Build a row for each shard set, and one for all, with held-out losses before the first step and at the end.
 
     The result is empty if training started from random weights. The keys of a row are "name" ("together" for all shard
     sets), "share" (None for all), "before" and "after" (losses), and "guessed" (the accuracies before and after).
@@ -231,7 +237,7 @@ def compute_source_shares(shards: Manifest, tokens: Mapping[str, Manifest]) -> l
 
 
 def build_result_view(evaluations: Sequence[Mapping[str, Any]]) -> View | None:
-    """Build the Jinja template context for the last evaluation; return None if there are no evaluations.
+    """Build the Jinja template context for the last evaluation. Returns None if there are no evaluations.
 
     The keys are "step", "loss", "entropy" (unigram entropy), "below" (how far the loss is below it), "guess" (the loss
     of guessing by frequency), "perplexity", "accuracy", "pair_accuracy", "word_accuracy", "masked_tokens" and

@@ -45,11 +45,11 @@ def build_page(place: Place, record: RunRecord, privacy: str, lock: Lock | None 
         place: The store.
         record: Record (stored description) of the run, which may have failed.
         privacy: How texts are shown: "text", "hashed" or "none".
-        lock: Lock file of the run, which records the raw files that were read. Their names are shown only if `privacy`
-            is "text". None if it is unknown.
+        lock: The run's lock (the list of raw files that it read), or None if unknown. File names are shown only if
+            `privacy` is "text".
 
     Raises:
-        InputError: If `privacy` has another value.
+        InputError: If `privacy` has an unknown value.
         Damaged: If a file of the store is damaged.
     """
     run = RunView(place, record, Privacy(privacy), lock or Lock())
@@ -156,9 +156,9 @@ def build_shard_views(run: RunView) -> list[View]:
 
 
 def _list_labels(shards: Manifest) -> list[tuple[str, str]]:
-    """Return a (metric, meaning) pair for each label in a shard set; [] if the examples have no labels.
+    """Return a (metric, meaning) pair for each label in a shard set, or [] if the examples have no labels.
 
-    The metric counts the examples with the label, and the meaning says what the label stands for.
+    The metric is the number of examples with the label, and the meaning describes the label.
     """
     labels = str(find_label_kind(shards))
     return list(zip(LABEL_FIGURES.get(labels, ()), LABEL_MEANINGS.get(labels, ()), strict=True))
@@ -215,10 +215,10 @@ def _build_length_view(name: str, title: str, sample: LengthSample, unit: str) -
     The keys are "title", "sample", "rows", "unit" and "svg" (the picture).
 
     Args:
-        name: Part of the name of the SVG element.
+        name: Name to include in the name of the SVG element.
         title: Title of the histogram.
         sample: The sampled lengths.
-        unit: What has these lengths: "documents" or "examples".
+        unit: What the lengths belong to: "documents" or "examples".
     """
     svg = draw_histogram(sample.lengths, f"lengths-of-{name}", "tokens, on a logarithmic scale")
     return {"title": title, "sample": sample, "rows": len(sample.lengths), "unit": unit, "svg": svg}

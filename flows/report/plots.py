@@ -100,7 +100,7 @@ class Plot:
 
     @property
     def left(self) -> float:
-        """The x position of the left end of the horizontal axis. The vertical axis has its labels to the left of it."""
+        """The x position of the left end of the horizontal axis. The labels of the vertical axis are to its left."""
         longest = max((len(format_number(tick)) for tick in self.up.ticks), default=1)
         return 10 + LETTER_WIDTH * longest + (ROW_HEIGHT + 2 if self.up.label else 0)
 
@@ -190,7 +190,7 @@ class Plot:
             x: The x position.
             y: The y position of the baseline.
             content: The text.
-            anchor: Which end of the text is at the x position: "start", "middle" or "end", as in SVG.
+            anchor: The point of the text that is placed at `x`: "start", "middle" or "end", as in SVG.
         """
         return Markup(load_drawings().text(x, y, content, self.colours.ink, anchor))
 
@@ -211,7 +211,7 @@ class Plot:
         """Render the plot as SVG.
 
         Args:
-            name: Name of what the plot shows, made of letters, digits and hyphens.
+            name: Identifier for what the plot shows, with letters, digits and hyphens only.
             drawn: Elements to show, from the `draw_` methods of this plot.
             inline: True for an element of an HTML page, False for a stand-alone SVG file.
         """
@@ -224,7 +224,7 @@ def build_zero_axis(high: float, label: str = "", most: int = 5) -> Axis:
     Args:
         high: The largest value to show.
         label: Title of the axis.
-        most: Approximate maximum number of ticks, which are at whole numbers.
+        most: Approximate maximum number of ticks. Ticks are at whole numbers.
     """
     high = 1.05 * high if high > 0 else 1.0
     return Axis(low=0.0, high=high, ticks=choose_ticks(0.0, high, most, True), label=label)
@@ -300,7 +300,7 @@ def draw_histogram(lengths: Int64s, name: str, unit: str) -> Markup:
 
     Args:
         lengths: int64, the lengths. Must not be empty.
-        name: Name of what the plot shows, made of letters, digits and hyphens.
+        name: Identifier for what the plot shows, with letters, digits and hyphens only.
         unit: Title of the horizontal axis.
     """
     edges = compute_bin_edges(lengths)
@@ -342,7 +342,7 @@ TERM_WORDS: Mapping[str, TermWords] = MappingProxyType(
 
 
 def describe_term(term: str) -> TermWords:
-    """Return the texts that describe a term of the loss. For an unknown term, they are built from its name.
+    """Return texts that describe a term of the loss. The texts for an unknown term are built from its name.
 
     >>> describe_term("order").axis
     'order loss'
@@ -352,7 +352,7 @@ def describe_term(term: str) -> TermWords:
 
 
 def list_terms(events: Iterable[Event]) -> list[str]:
-    """List the names of the loss terms that have a value in any of the training events. "masked" comes first.
+    """List the loss terms that have a value in at least one of the training events. "masked" comes first.
 
     >>> list_terms([{"loss": 9.0, "pair_loss": 0.7, "masked_loss": 8.3, "unigram_loss": 6.0, "order_loss": None}])
     ['masked', 'pair']
@@ -392,8 +392,8 @@ def draw_loss_curve(events: Sequence[Event], inline: str | None = None, term: st
     Args:
         events: Training metrics: dicts with the keys "event", "step", "phase" and the losses. Only the events "step"
             and "evaluation" are drawn.
-        inline: Name of the plot, to draw it for an HTML page with the page's font and colors; None for a stand-alone
-            SVG file.
+        inline: Name of the plot, if it is drawn for an HTML page, with the page's font and colors. None for a
+            stand-alone SVG file.
         term: The loss term; None for the main term (`find_main_term`).
     """
     colours = PAGE_COLOURS if inline else STANDALONE_COLOURS
@@ -439,7 +439,7 @@ def _list_evaluations(events: Sequence[Event], term: str) -> list[tuple[Points, 
 
 
 def _mark_phases(plot: Plot, events: Sequence[Event]) -> Markup:
-    """Draw a vertical line with a name at the start of each training phase, if there are several.
+    """Draw a vertical line with the phase's name at the start of each training phase, if there are several.
 
     Short phases show only a number.
 
@@ -458,7 +458,7 @@ def _mark_phases(plot: Plot, events: Sequence[Event]) -> Markup:
 
 
 def find_phase_spans(events: Sequence[Event]) -> dict[int, tuple[int, int]]:
-    """Return the first and last step that the events of each training phase report, by index of the phase."""
+    """Return the first and last steps in the events of each training phase, by phase index."""
     spans: dict[int, tuple[int, int]] = {}
     for event in events:
         if event["event"] in ("step", "evaluation"):
@@ -494,7 +494,7 @@ CHART_WIDTH, CHART_HEIGHT = 345.6, 165.6
 def draw_growth_chart(added: Sequence[int], unit: str) -> Markup:
     """Draw an SVG bar chart of the running total after each generation (the raw files that one run added).
 
-    The amount that each generation added has a different color.
+    In each bar, the amount that the generation added has a different color.
 
     Args:
         added: The number of items that each generation added. Must not be empty.

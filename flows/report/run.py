@@ -48,7 +48,7 @@ class RunView:
 
     @property
     def made(self) -> list[Manifest]:
-        """The manifests (descriptions) of the results of this run's stages, without those of earlier generations.
+        """The manifests (descriptions) of the results of this run's stages, except those of earlier generations.
 
         A generation is the raw files that one run added.
         """
@@ -68,11 +68,11 @@ class RunView:
         return [_merge_generations(manifests) for manifests in groups.values()]
 
     def find_newest(self, kind: str) -> Manifest | None:
-        """Return the manifest of the run's newest stage result of a kind, such as "models"; None if none exists."""
+        """Return the manifest of the run's newest stage result of a kind, such as "models", or None if it has none."""
         return accounts.find_newest(self.manifests, kind)
 
     def find_by_name(self, kind: str) -> dict[str, Manifest]:
-        """Return the manifests (descriptions) of the newest stage results of a kind, by their name in the recipe.
+        """Return the manifests (descriptions) of the newest stage results of a kind, by name in the recipe.
 
         The name is "" if there is only one.
 
@@ -83,7 +83,7 @@ class RunView:
 
     @cached_property
     def figures(self) -> Figures | None:
-        """The metrics of the run, by name; None if the store no longer has all of its stage results.
+        """The metrics of the run by name, or None if the store no longer has all of its stage results.
 
         Raises:
             Damaged: If a file of the store is damaged.
@@ -92,7 +92,7 @@ class RunView:
 
     @cached_property
     def generations(self) -> dict[str, str]:
-        """Descriptions of generations, such as "generation 2", by folder of the stage result that belongs to them.
+        """The generation of each stage result, such as "generation 2", by folder of the result.
 
         A generation is the raw files that one run added. Empty if there is only one generation.
         """
@@ -117,12 +117,12 @@ class RunView:
 
     @cached_property
     def _vocabularies(self) -> dict[str, Vocabulary]:
-        """The run's vocabularies, by the fingerprint (identity) of the stage result that contains each."""
+        """The run's vocabularies, by the fingerprint (identity) of the stage result that contains them."""
         artifacts = accounts.filter_kind(self.manifests, "vocabularies")
         return {manifest.fingerprint: read_vocabulary(self.place, manifest) for manifest in artifacts}
 
     def find_vocabulary(self, manifest: Manifest) -> Vocabulary | None:
-        """Return the vocabulary that a stage result is or was built with; None if it is no longer in the store.
+        """Return the vocabulary that a stage result is or was built with, or None if the store no longer has it.
 
         Args:
             manifest: Manifest (description) of the stage result.
@@ -146,7 +146,7 @@ class RunView:
 
 
 def _merge_generations(manifests: Sequence[Manifest]) -> Manifest:
-    """Merge manifests (descriptions of stage results) into one with the parts (files) and parents of all of them."""
+    """Merge manifests (descriptions of stage results) into one manifest with all parts (files) and parents."""
     parents = dict.fromkeys(parent for manifest in manifests for parent in manifest.parents)
     parts = [part for manifest in manifests for part in manifest.parts]
     return replace(manifests[0], parts=tuple(parts), parents=tuple(parents)) if manifests[1:] else manifests[0]

@@ -76,8 +76,7 @@ class TextDifferences:
     Attributes:
         left: The pieces (words and gaps) of the first text to show, in order.
         right: The pieces of the second text to show, in order.
-        num_own_words: A pair: the number of words that only the first text has, and the number that only the second
-            has.
+        num_own_words: The number of words that only the first text has, and the number that only the second text has.
         is_partial: True if only the beginnings of the texts were compared, because the texts are long.
     """
 
@@ -113,11 +112,11 @@ def compare_texts(left: str, right: str) -> TextDifferences:
 
 
 def _align_words(ours: Sequence[str], theirs: Sequence[str]) -> tuple[list[_Run], bool]:
-    """Divide two lists of words into sequences of equal words and sequences of different words, in order.
+    """Divide two lists of words, in order, into sequences of equal words and sequences of different words.
 
     Returns:
-        The sequences as tuples of True if the words are equal, the first and end index in `ours`, and the first and end
-        index in `theirs`; and True if only the beginnings of the lists were compared, because the lists are long.
+        The sequences, and True if the lists were so long that only their beginnings were compared. A sequence is a
+        tuple: True if the words are equal, the first and end index in `ours`, and the first and end index in `theirs`.
     """
     head = _count_alike(ours, theirs)
     tail = _count_alike(ours[head:][::-1], theirs[head:][::-1])
@@ -131,7 +130,7 @@ def _align_words(ours: Sequence[str], theirs: Sequence[str]) -> tuple[list[_Run]
 
 
 def _count_alike(ours: Sequence[str], theirs: Sequence[str]) -> int:
-    """Return the number of equal words at the beginning of two lists of words, `ours` and `theirs`."""
+    """Count the words at the beginning of `ours` that are equal to those at the beginning of `theirs`."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(ours, theirs, strict=False)))
 
 
@@ -140,7 +139,7 @@ def _iter_pieces(words: Sequence[str], runs: Sequence[tuple[bool, int, int]], pa
 
     Args:
         words: The words of the text.
-        runs: Tuples of True if the words are equal in both texts, the index of the first word, and the end index.
+        runs: Tuples (True if the words are equal in both texts, index of the first word, end index).
         partial: True if only the beginnings of the texts were compared, because the texts are long.
     """
     room, pieces = MAX_SHOWN_WORDS, [Piece("")]
@@ -162,7 +161,7 @@ def _iter_spans(runs: Sequence[tuple[bool, int, int]]) -> Iterator[tuple[str, in
     The kind is "own" for a difference, "both" for its context, and "gap" for words that are not shown.
 
     Args:
-        runs: Tuples of True if the words are equal in both texts, the index of the first word, and the end index.
+        runs: Tuples (True if the words are equal in both texts, index of the first word, end index).
     """
     last = len(runs) - 1
     for number, (alike, first, end) in enumerate(runs):
@@ -328,10 +327,10 @@ def _build_example_view(
     texts are hashed) and "tokens".
 
     Args:
-        run: The run, which decides whether texts are shown.
+        run: The run. Its privacy setting determines whether texts are shown.
         shard_set: The shard set that contains the example.
         vocabulary: The vocabulary of the shard set.
-        number: Index of the example in the shard set.
+        number: Zero-based index of the example in the shard set.
         example: The example.
     """
     tokens = list_shown_tokens(example, vocabulary, get_example_masks(shard_set, example))
@@ -445,7 +444,7 @@ def read_removals(place: Place, verdicts: Manifest) -> Removals | None:
 
     Args:
         place: The store.
-        verdicts: Manifest (stored description) of the deduplication decisions, which say which documents are kept.
+        verdicts: Manifest (stored description) of the deduplication decisions: which documents are kept.
 
     Returns:
         The removed duplicates; None if the store no longer has all documents that were searched for duplicates.
@@ -496,14 +495,14 @@ def select_pairs(place: Place, removals: Removals, number: int, exact: int) -> l
     """Select duplicates to show, and read them together with the documents that were kept instead.
 
     Pairs from different sources come before pairs from one source, and less similar pairs before more similar ones,
-    because such pairs reveal a threshold that is too low. If there are more than `number` near-duplicates, the first
-    half of the selection is taken from the top, and the other half at even intervals from the rest.
+    because they reveal a threshold that is too low. If there are more than `number` near-duplicates, the first half of
+    the selection is the top of this list, and the other half is evenly spaced in the rest.
 
     Args:
         place: The store.
         removals: The removed duplicates.
         number: Maximum number of pairs.
-        exact: Maximum number of exact duplicates, which are added at the end if there is room.
+        exact: Maximum number of exact duplicates. They are added at the end if there is room.
 
     Raises:
         Damaged: If a file of the documents is damaged.
@@ -536,7 +535,8 @@ def _find_removals(table: pa.Table) -> tuple[Int64s, Int64s]:
             was kept instead; null if there is none).
 
     Returns:
-        int64 [n] and int64 [n]: the row indices of the removed duplicates, and of the documents that were kept instead.
+        Two int64 arrays [n]: the row indices of the removed duplicates, and those of the documents that were kept
+            instead.
     """
     removed = np.flatnonzero(table.column("survivor").is_valid().to_numpy())
     kept = np.flatnonzero(table.column("reason").is_null().to_numpy())

@@ -71,7 +71,7 @@ def _describe_vocabulary(vocabulary: Vocabulary) -> View:
 
 
 def compute_tokens_per_word(tokens: Manifest | None) -> float | None:
-    """Compute the number of training tokens per word of the corpus; return None if words were not counted.
+    """Compute the number of training tokens per word of the corpus. Returns None if words were not counted.
 
     Args:
         tokens: Manifest (description) of the tokenized documents; None if there are none.
@@ -111,7 +111,7 @@ def build_measures_view(run: RunView, manifest: Manifest, vocabulary: Vocabulary
 
 
 def _build_split_rows(run: RunView, vocabulary: Vocabulary, splits: Iterable[Mapping[str, Any]]) -> list[View]:
-    """Build a row for each of the words that take the most tokens. The result is empty if texts may not be shown.
+    """Build a row for each of the words that are split into the most tokens. Empty if texts must not be shown.
 
     The keys of a row are "word", "pieces" (its tokens) and "count".
 
@@ -133,14 +133,14 @@ def _build_split_rows(run: RunView, vocabulary: Vocabulary, splits: Iterable[Map
 
 
 def sum_by_generation(tokens: Manifest | None) -> dict[int, Counter[str]]:
-    """Sum the counts of tokenized documents by generation (the raw files that one run added).
+    """Sum the counts of tokenized documents for each generation (the raw files that one run added).
 
     Args:
         tokens: Manifest (description) of the tokenized documents; None if there are none.
 
     Returns:
-        A dict from the number of each generation, in ascending order, to its counts by name, such as "train tokens";
-        empty if `tokens` is None.
+        The counts of each generation by name, such as "train tokens", by generation number in ascending order. Empty if
+        `tokens` is None.
     """
     sums: dict[int, Counter[str]] = {}
     for part in tokens.parts if tokens is not None else ():

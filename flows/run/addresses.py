@@ -59,11 +59,12 @@ class Artifact:
 def find_artifacts(address: str, kind: str | None = None) -> list[Artifact]:
     """Find the artifacts (stored results of pipeline stages) at an address.
 
-    The address may name one artifact, all artifacts of a kind or name, a whole store, or a release.
+    The address may be that of one artifact, all artifacts of a kind or name, a whole store, or a release.
 
     Args:
-        address: path or address; it may end in a short fingerprint (`STORE/3f2a9c`) or name a release (`STORE@NAME`)
-        kind: kind of the artifacts to return, such as "shards"; if None, artifacts of all kinds are returned
+        address: Path or address. It may end in a short fingerprint (`STORE/3f2a9c`) or refer to a release
+            (`STORE@NAME`).
+        kind: Kind of the artifacts to return, such as "shards"; if None, artifacts of all kinds are returned.
 
     Returns:
         At least one artifact: sorted by path or, for a release, in the order of the release.
@@ -91,10 +92,10 @@ def _find_release_artifacts(address: str, place: Place, release: Release, kind: 
     """Return the artifacts of a release. Raises InputError if there are none.
 
     Args:
-        address: the address as typed, for the message
-        place: the store
-        release: the release, with the list of its artifacts
-        kind: kind of the artifacts to return; if None, artifacts of all kinds are returned
+        address: The address as typed, for the message.
+        place: The store.
+        release: The release, with the list of its artifacts.
+        kind: Kind of the artifacts to return; if None, artifacts of all kinds are returned.
     """
     manifests = [m for m in read_manifests(place, release) if kind in (None, m.kind)]
     if not manifests:
@@ -150,7 +151,7 @@ def _find_by_prefix(address: str) -> tuple[Place, str] | None:
     """Find the artifact whose fingerprint begins with the last component of an address.
 
     Returns:
-        (store, folder of the artifact inside it); None if no artifact matches.
+        The store and the folder of the artifact in it, or None if no artifact matches.
 
     Raises:
         InputError: If several match.
@@ -170,9 +171,9 @@ def _find_by_prefix(address: str) -> tuple[Place, str] | None:
 
 
 def _iter_splits(whole: Place) -> Iterator[tuple[Place, str]]:
-    """Yield the possible splits of an address into (store, path inside it), with zero to three folders inside.
+    """Yield the possible splits of an address into (store, path inside it). The path has zero to three folders.
 
-    The address is split as typed, then with symbolic links resolved. If there is no folder inside, the path is "".
+    The address is split as typed, and then with symbolic links resolved. A path without folders is "".
     """
     for place in (whole, whole.without_links):
         inside = ""
@@ -203,7 +204,7 @@ def pick_newest(artifacts: list[Artifact]) -> Artifact:
     If no recorded run used any of the artifacts, the last one is returned.
 
     Args:
-        artifacts: artifacts of one store; must not be empty
+        artifacts: Artifacts of one store; must not be empty.
     """
     place = artifacts[-1].place
     return Artifact(place=place, manifest=find_newest_used(place, [artifact.manifest for artifact in artifacts]))
@@ -244,7 +245,7 @@ _RUN_ID = re.compile(r"\d{4,}(T\d*)?(-[^/]*)?")
 def shorten_run_ids(run_ids: Sequence[str]) -> Mapping[str, str]:
     """Return the shortest unique id of each run of a store, by full run id.
 
-    A run whose id contains no time, or that has no unique short id, maps to its full id.
+    If an id contains no time, or has no unique short form, the full id is used.
 
     >>> list(shorten_run_ids(["20261126T184802483910-a", "20261127T184802483910-b"]).values())
     ['20261126', '20261127']
@@ -275,8 +276,8 @@ def resolve_run_id(name: str, place: Place) -> str:
     """Return the full id of a recorded run, given its full id, its short id or a prefix of its id.
 
     Args:
-        name: the id, such as "20261126T184802483910-news", "483910" or "20261126T18"
-        place: the store that contains the run's record
+        name: The id, such as "20261126T184802483910-news", "483910" or "20261126T18".
+        place: The store that contains the run's record.
 
     Raises:
         InputError: If no run matches, or several do.
@@ -302,8 +303,8 @@ def find_run(name: str, store: str) -> tuple[Place, RunRecord]:
     """Find a recorded run by its id, its short id, its folder, or its store.
 
     Args:
-        name: the id, or an address; for the address of a store, its newest completed run is returned
-        store: address of the store in which ids are looked up
+        name: The id, or an address. For the address of a store, its newest completed run is returned.
+        store: Address of the store in which ids are looked up.
 
     Returns:
         The store and the record of the run.

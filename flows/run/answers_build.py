@@ -54,16 +54,16 @@ OTHER_FIELDS = ("line", "id")  # of a row of `predict`, besides the answer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswersJob:
-    """The documents for which one process makes predictions: those in some parts (stored files) of a corpus.
+    """The documents that one process makes predictions for: those in some parts (stored files) of a corpus.
 
     Attributes:
-        store: address of the store
-        model: folder and digest of the fine-tuned model
-        corpus: folder and digest of the corpus
-        parts: the parts of the corpus to process
-        answer_kind: "predict" or "embed"
-        sources: names of the sources whose documents are processed; if empty, those of all sources
-        work: folder for temporary files
+        store: Address of the store.
+        model: Folder and digest of the fine-tuned model.
+        corpus: Folder and digest of the corpus.
+        parts: The parts of the corpus to process.
+        answer_kind: "predict" or "embed".
+        sources: Names of the sources whose documents are processed; if empty, those of all sources.
+        work: Folder for temporary files.
     """
 
     store: str
@@ -81,13 +81,13 @@ def plan_answers(
     """Plan the pipeline stage that makes predictions for new documents with a fine-tuned model. Reads no text.
 
     Args:
-        place: the store
-        tasks: manifest (stored description) of the fine-tuned model
-        corpus: manifest of the corpus
-        since: number of the last generation (raw files that one run added) whose documents already have predictions; 0
-            if no documents have any
-        answer_kind: "predict" for the answers of the model's task, or "embed" for vectors
-        sources: names of the sources whose documents are processed; if empty, those of all sources
+        place: The store.
+        tasks: Manifest (stored description) of the fine-tuned model.
+        corpus: Manifest of the corpus.
+        since: Number of the last generation (raw files that one run added) whose documents already have predictions; 0
+            if no documents have any.
+        answer_kind: "predict" for the answers of the model's task, or "embed" for vectors.
+        sources: Names of the sources whose documents are processed; if empty, those of all sources.
     """
     chosen = tuple(sources)
     parts = [
@@ -136,11 +136,11 @@ def build_answers_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     If all documents are deleted, no file is written.
 
     Args:
-        writer: writes the file into the store
-        plan: the part to build, whose `job` is an AnswersJob
+        writer: Writes the file into the store.
+        plan: The part to build. Its `job` is an AnswersJob.
 
     Returns:
-        The numbers of documents read, answered, and not usable (by reason).
+        The numbers of documents that were read, answered, and not usable (by reason).
 
     Raises:
         InputError: If the corpus has changed since planning, or the disk is full.
@@ -168,12 +168,12 @@ def build_answers_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
 
 def _write_documents(place: Place, job: AnswersJob, path: Path) -> int:
-    """Write a job's documents, except deleted ones, to a Parquet file. Return the number of documents.
+    """Write a job's documents, except deleted ones, to a Parquet file, and return the number of documents.
 
     Args:
-        place: the store
-        job: the documents to write
-        path: path of the file, with the columns `id` (hexadecimal string) and `text` (string)
+        place: The store.
+        job: The documents to write.
+        path: Path of the file, with the columns `id` (hexadecimal string) and `text` (string).
 
     Raises:
         InputError: If the corpus has changed since planning.
@@ -200,17 +200,17 @@ def _answer(job: AnswersJob, model: Path, work: Path, answers: Path) -> Any:
     """Make the predictions in a trainer process, and write them to the file `answers`.
 
     Args:
-        job: the documents to process; `answer_kind` selects the trainer's command
-        model: folder of the fine-tuned model
-        work: folder with the documents, and for temporary files
-        answers: path of the Parquet file to write
+        job: The documents to process; `answer_kind` selects the trainer's command.
+        model: Folder of the fine-tuned model.
+        work: Folder with the documents, and for temporary files.
+        answers: Path of the Parquet file to write.
 
     Returns:
-        The trainer's document counts as parsed JSON: a dict with the keys "accounts" (by name, a dict with "total" and
+        The trainer's document counts as parsed JSON: a dict with the keys "accounts" (dicts by name, with "total" and
         "outcomes", the number of documents by outcome) and "figures" (numbers by name).
 
     Raises:
-        InputError, TrainingFailed: If the process fails; which one depends on the cause.
+        InputError, TrainingFailed: If the process fails. The type depends on the cause.
     """
     documents = str(work / "documents.parquet")
     file = FileSettings(path=documents, format="parquet", columns={"text": "text"}, max_unusable=1.0)
@@ -230,7 +230,7 @@ def _answer(job: AnswersJob, model: Path, work: Path, answers: Path) -> Any:
 
 
 def _iter_rows(path: Path) -> Iterator[dict[str, str]]:
-    """Yield the rows to store, from the JSON lines that `predict` wrote to a file. Unusable documents are omitted.
+    """Yield the rows to store from a file of JSON lines that `predict` wrote. Unusable documents are omitted.
 
     A row has the keys `id` (of the document), `answer` (the answer as text) and `row` (the whole answer as JSON text).
     """

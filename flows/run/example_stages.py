@@ -27,19 +27,19 @@ Perform = Callable[[Sequence[Stage]], list[Manifest]]
 def make_vocabularies(
     recipe: Recipe, corpus: Corpus, existing: Mapping[str, Vocabulary], perform: Perform
 ) -> tuple[dict[str, Manifest], list[Stage]]:
-    """Train the vocabularies of a recipe, and store the existing vocabularies that it names.
+    """Train the vocabularies of a recipe, and store the existing vocabularies that it refers to.
 
     Words are counted once for all vocabularies that use the same counting rule.
 
     Args:
-        recipe: the recipe, with the tables of the vocabularies
-        corpus: the corpus to train on
-        existing: existing vocabularies that the recipe uses, by the name of their table
-        perform: builds the given pipeline stages and returns their manifests (stored descriptions) in the same order
+        recipe: The recipe, with the tables of the vocabularies.
+        corpus: The corpus to train on.
+        existing: Existing vocabularies that the recipe uses, by the name of their table.
+        perform: Function that builds the given pipeline stages, and returns their manifests in the same order.
 
     Returns:
-        (vocabularies, stages): the manifests of the vocabularies by the name of their table, and the planned stages
-        that will measure the vocabularies.
+        The manifests of the vocabularies by the name of their table, and the planned stages that will measure the
+        vocabularies.
     """
     weights = {entry.source.name: entry.weight for entry in recipe.sources}
     counts = count_words(recipe, corpus, existing, perform)
@@ -60,10 +60,10 @@ def count_words(
     """Count the words of a corpus for each vocabulary, once for all vocabularies with the same counting rule.
 
     Args:
-        recipe: the recipe, with the tables of the vocabularies
-        corpus: the corpus
-        existing: existing vocabularies that the recipe uses, by the name of their table
-        perform: builds the given pipeline stages and returns their manifests (stored descriptions) in the same order
+        recipe: The recipe, with the tables of the vocabularies.
+        corpus: The corpus.
+        existing: Existing vocabularies that the recipe uses, by the name of their table.
+        perform: Function that builds the given pipeline stages, and returns their manifests in the same order.
 
     Returns:
         The manifests of the word counts, by vocabulary name. Existing vocabularies without a known rule are omitted.
@@ -77,12 +77,12 @@ def count_words(
 
 
 def find_word_rules(recipe: Recipe, existing: Mapping[str, Vocabulary]) -> dict[str, WordRule]:
-    """Return the rule by which words are counted for each vocabulary of a recipe, by the name of its table.
+    """Return the word counting rule of each vocabulary of a recipe, by the name of its table.
 
     Args:
-        recipe: the recipe
-        existing: existing vocabularies that the recipe uses, by the name of their table; those without a known rule are
-            omitted from the result
+        recipe: The recipe.
+        existing: Existing vocabularies that the recipe uses, by the name of their table. Those without a known rule are
+            omitted from the result.
     """
     rules = {}
     for entry in recipe.vocabularies:
@@ -95,12 +95,12 @@ def find_word_rules(recipe: Recipe, existing: Mapping[str, Vocabulary]) -> dict[
 def merge_parts(
     manifests: Mapping[str, Manifest], plan: Callable[[Manifest], Stage | None], perform: Perform
 ) -> dict[str, Manifest]:
-    """Merge each artifact (stored result of a stage) that consists of many files into one table.
+    """Merge each artifact (stored stage result) that consists of many files into one table.
 
     Args:
-        manifests: descriptions of the artifacts, by name
-        plan: plans the stage that merges an artifact, or returns None if the artifact has few files
-        perform: builds the given pipeline stages and returns their manifests (stored descriptions) in the same order
+        manifests: Descriptions of the artifacts, by name.
+        plan: Function that plans the stage that merges an artifact, or returns None if the artifact has few files.
+        perform: Function that builds the given pipeline stages, and returns their manifests in the same order.
 
     Returns:
         The manifests of the merged artifacts, by name. Artifacts with few files are omitted.
@@ -110,7 +110,7 @@ def merge_parts(
 
 
 def load_given_vocabularies(recipe: Recipe) -> dict[str, Vocabulary]:
-    """Load the existing vocabularies that a recipe names. Return them by the name of their table in the recipe.
+    """Load the existing vocabularies that a recipe refers to, and return them by the name of their table.
 
     Raises:
         InputError: If a vocabulary cannot be read, or cannot be used for a masked language model.
@@ -135,13 +135,13 @@ def build_shard_sets(
     """Tokenize the corpus once for each vocabulary, and write the shard sets (training data) of a recipe.
 
     Args:
-        recipe: the recipe
-        corpus: the corpus of all documents
-        vocabularies: manifests of the vocabularies, by the name of their table
-        perform: builds the given pipeline stages and returns their manifests (stored descriptions) in the same order
-        before: manifest of the corpus of earlier runs, if it is reused; its tokens and shards are extended. None to
-            build all of them
-        other_stages: stages to build in parallel with the tokens
+        recipe: The recipe.
+        corpus: The corpus of all documents.
+        vocabularies: Manifests of the vocabularies, by the name of their table.
+        perform: Function that builds the given pipeline stages, and returns their manifests in the same order.
+        before: Manifest of the earlier runs' corpus if it is reused. Its tokens and shards are then extended. If None,
+            everything is built.
+        other_stages: Stages to build in parallel with the tokens.
 
     Returns:
         The manifests of the shard sets, by the name of their table in the recipe.
@@ -160,12 +160,12 @@ def build_shard_sets(
 
 
 def plan_all_tokens(recipe: Recipe, corpus: Corpus | None, vocabularies: Mapping[str, Manifest]) -> list[Stage]:
-    """Plan a stage that tokenizes the corpus for each vocabulary. Return the stages in the order of the vocabularies.
+    """Plan one stage per vocabulary that tokenizes the corpus, in the order of the vocabularies.
 
     Args:
-        recipe: the recipe, whose seed is used
-        corpus: the corpus; if None, the result is []
-        vocabularies: manifests (stored descriptions) of the vocabularies, by name
+        recipe: The recipe. Its seed is used.
+        corpus: The corpus. If None, the result is [].
+        vocabularies: Manifests (stored descriptions) of the vocabularies, by name.
     """
     if corpus is None:
         return []
@@ -182,10 +182,11 @@ def plan_all_shards(
     """Plan the stages that write the shard sets (training data) of a recipe, in the order of the recipe.
 
     Args:
-        recipe: the recipe
-        corpus: the corpus that the tokens were made from
-        vocabularies, tokens: manifests of the vocabularies and tokenized corpora, by vocabulary name
-        merges: manifests of the merged tokens, by vocabulary name; tokens in few files are not merged and have no entry
+        recipe: The recipe.
+        corpus: The corpus that the tokens were made from.
+        vocabularies, tokens: Manifests of the vocabularies and tokenized corpora, by vocabulary name.
+        merges: Manifests of the merged tokens, by vocabulary name. Tokens in few files are not merged, and have no
+            entry.
     """
     return [
         plan_shards(
@@ -204,14 +205,14 @@ def plan_all_shards(
 def plan_earlier_shards(
     recipe: Recipe, corpus: Corpus, vocabularies: Mapping[str, Manifest], tokens: Mapping[str, Manifest]
 ) -> list[Stage]:
-    """Plan again the shard sets (training data) that earlier runs made from their corpus, to extend them.
+    """Plan the shard sets (training data) that earlier runs made from their corpus, so that they can be extended.
 
     The stages are in the order of the recipe. Returns [] if tokens that were merged are no longer in the store.
 
     Args:
-        recipe: the recipe
-        corpus: the corpus of the earlier runs
-        vocabularies, tokens: manifests of the vocabularies and of that corpus's tokens, by vocabulary name
+        recipe: The recipe.
+        corpus: The corpus of the earlier runs.
+        vocabularies, tokens: Manifests of the vocabularies and of that corpus's tokens, by vocabulary name.
     """
     planned = {name: stage for name, manifest in tokens.items() if (stage := plan_merges(manifest)) is not None}
     merges = {name: read_manifest(corpus.place, stage.folder) for name, stage in planned.items()}
@@ -220,14 +221,14 @@ def plan_earlier_shards(
 
 
 def continue_stages(place: Place, stages: Sequence[Stage], earlier: Sequence[Stage]) -> list[Stage]:
-    """Return copies of the stages, each set to extend the stored result of the earlier stage with the same index.
+    """Return copies of the stages that each extend the stored result of the earlier stage with the same index.
 
     A stage is built from scratch if its earlier stage has no stored result.
 
     Args:
-        place: the store
-        stages: the stages
-        earlier: as many earlier stages, or [] to build all stages from scratch
+        place: The store.
+        stages: The stages.
+        earlier: One earlier stage per stage, or [] to build all stages from scratch.
     """
     found = [read_manifest(place, stage.folder) for stage in earlier] or [None] * len(stages)
     return [replace(stage, previous=manifest) for stage, manifest in zip(stages, found, strict=True)]

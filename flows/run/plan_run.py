@@ -39,16 +39,16 @@ NEW, UNCHANGED = "new", "nothing it depends on has changed"  # the reasons of mo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedStage:
-    """What a run would do with one pipeline stage.
+    """The plan for one pipeline stage: what a run would do with it.
 
     Attributes:
-        stage: kind and name of the stage, such as "shards/news"
+        stage: Kind and name of the stage, such as "shards/news".
         state: "reuse", "mend" (rebuild damaged parts), "go on" (resume an unfinished build), "build", or "follows"
-            (cannot be planned yet, because it depends on a stage to build)
-        parts, missing: number of parts (file sets of the output), and of the parts that are not built yet
-        reason: explanation of the state
-        manifest: description of the stage's stored result; None if there is no result yet
-        notice: a warning about the stage; "" if there is none
+            (cannot be planned yet, because it depends on a stage to build).
+        parts, missing: Number of all parts (output file sets), and of parts that are not built yet.
+        reason: Explanation of the state.
+        manifest: Description of the stage's stored result; None if there is no result yet.
+        notice: A warning about the stage; "" if there is none.
     """
 
     stage: str
@@ -60,23 +60,23 @@ class PlannedStage:
     notice: str = field(default="", compare=False)
 
     def to_json(self) -> dict[str, Json]:
-        """Return the planned stage as a dict with the keys stage, state, parts, missing and reason, for scripts."""
+        """Convert the plan to a dict for JSON output, with the keys stage, state, parts, missing and reason."""
         return {name: getattr(self, name) for name in ("stage", "state", "parts", "missing", "reason")}
 
 
 class _StageMissing(Exception):
-    """Raised when a plan cannot continue, because later stages are planned from a stage that does not exist yet."""
+    """Raised when planning cannot continue because later stages depend on a stage that does not exist yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPlan:
-    """What a run of a recipe would do now.
+    """The plan of a run: what it would do now.
 
     Attributes:
-        notes: lines about the raw files, for people
-        inputs: the files that were found, as JSON by source name (`build_unread_json`)
-        stages: the stages in the order of the run
-        lock: content of the lock file (the raw files of each run) that the run would start with
+        notes: Lines about the raw files for the user.
+        inputs: The files that were found, as JSON by source name (`build_unread_json`).
+        stages: The stages in the order of the run.
+        lock: Content of the lock file (the raw files of each run) that the run would start with.
     """
 
     notes: tuple[str, ...]
@@ -86,13 +86,13 @@ class RunPlan:
 
 
 def plan_recipe(recipe: Recipe, home: Path) -> RunPlan:
-    """Find the raw files of a recipe and plan what a run would do now.
+    """Find the raw files of a recipe, and plan what a run would do now.
 
     Builds nothing and writes nothing to the store.
 
     Args:
-        recipe: the recipe
-        home: the CLOZE_HOME folder (caches); contains the cache of raw file digests
+        recipe: The recipe.
+        home: The CLOZE_HOME folder. It contains the cache of raw file digests.
 
     Raises:
         InputError: If raw files, labeled files or models are missing, or a run would stop with an InputError.
@@ -111,13 +111,13 @@ def plan_run(
 ) -> list[PlannedStage]:
     """Plan a run of a recipe, one pipeline stage after another.
 
-    Reads descriptions of stored results, deduplication decisions and vocabularies, and writes nothing.
+    This reads descriptions of stored results, deduplication decisions and vocabularies, and writes nothing.
 
     Args:
-        place: the store
-        recipe: the recipe
-        lock: content of the recipe's lock file (the raw files of each run), with the files' current paths
-        tell: called with a line about each raw file that a run would skip; the lock file is not changed
+        place: The store.
+        recipe: The recipe.
+        lock: The recipe's lock (the raw files of each run), with the files' current paths.
+        tell: Called with a line about each raw file that a run would skip. The lock file is not changed.
 
     Raises:
         InputError: If a run would stop with an InputError, for example because filter rules drop too many documents.
@@ -148,13 +148,13 @@ def plan_run(
 def _inspect_stages(
     place: Place, damage: DamageTracker, planned: list[PlannedStage], stages: Sequence[Stage]
 ) -> list[Manifest]:
-    """Append what a run would do with each stage to `planned`, and return the manifests (stored descriptions) in order.
+    """Append the plan for each stage to `planned`, and return the stages' manifests (stored descriptions) in order.
 
     Args:
-        place: the store
-        damage: the damaged files, which count as missing
-        planned: list to append to
-        stages: the stages to inspect
+        place: The store.
+        damage: The damaged files. They count as missing.
+        planned: List to append to.
+        stages: The stages to inspect.
 
     Raises:
         _StageMissing: If a stage has no stored result.
@@ -170,12 +170,12 @@ def _inspect_stages(
 
 
 def _list_following(recipe: Recipe, lock: Lock, planned: Sequence[PlannedStage]) -> list[PlannedStage]:
-    """List the stages that come after those in `planned`, in the order of the run, each with the state "follows".
+    """List the stages that come after those in `planned`, with the state "follows", in the order of the run.
 
     Args:
-        recipe: the recipe
-        lock: content of its lock file (the raw files of each run)
-        planned: the stages that are planned already
+        recipe: The recipe.
+        lock: The recipe's lock (the raw files of each run).
+        planned: The stages that are already planned.
     """
     recipe, _ = with_start_model(recipe, lock)
     parsed = {entry.stage for entry in planned if entry.stage.startswith("documents/")}
@@ -221,8 +221,8 @@ def _iter_notices(stage: Stage, manifest: Manifest | None) -> Iterator[str]:
     """Yield the warnings about a stage and, if it is a shard set, about its examples.
 
     Args:
-        stage: the stage
-        manifest: description of the stage's stored result; None if there is no result yet
+        stage: The stage.
+        manifest: Description of the stage's stored result; None if there is no result yet.
     """
     if stage.facts.get("notice"):
         yield f"{stage.stage_folder}: {stage.facts['notice']}"
@@ -234,9 +234,9 @@ def explain(stage: Stage, survey: Survey, faults: Sequence[Damaged] = ()) -> str
     """Explain in one line why a pipeline stage is reused, resumed, repaired or built, such as "settings: seed 1 -> 2".
 
     Args:
-        stage: the stage
-        survey: which results of the stage the store contains
-        faults: the damaged files that make the stage's result incomplete
+        stage: The stage.
+        survey: The results of the stage that the store contains.
+        faults: The damaged files that make the stage's result incomplete.
     """
     if survey.manifest is not None:
         generations = survey.manifest.facts.get("generations", 1) if not stage.parts else 1
@@ -261,7 +261,7 @@ def explain(stage: Stage, survey: Survey, faults: Sequence[Damaged] = ()) -> str
 
 
 def find_differences(stage: Stage, other: Manifest) -> dict[str, list[str]]:
-    """Return the differences between a stage and an artifact (stored result) of the same kind and name.
+    """Find the differences between a stage and an artifact (stored result) of the same kind and name.
 
     Returns:
         Lists of descriptions under the keys "settings", "new version" (of Cloze's code or a library), "new data" (raw
@@ -285,12 +285,12 @@ def find_differences(stage: Stage, other: Manifest) -> dict[str, list[str]]:
 
 
 def list_changed_settings(before: Json, after: Json, path: str = "") -> list[str]:
-    """List the changed values of two nested settings, as "dotted.key before -> after".
+    """List the values that differ between two nested settings, as "dotted.key before -> after".
 
     Args:
-        before: the earlier settings, nested as in JSON
-        after: the later settings
-        path: prefix for the keys, used in recursive calls
+        before: The earlier settings, nested as in JSON.
+        after: The later settings.
+        path: Prefix for the keys, used in recursive calls.
 
     >>> list_changed_settings({"a": {"b": 1}}, {"a": {"b": 2}})
     ['a.b 1 -> 2']

@@ -32,7 +32,7 @@ def choose_num_workers(raw_bytes: int) -> int:
     """Choose the number of worker processes for raw files: one per BYTES_PER_WORKER bytes, and at most one per core.
 
     Args:
-        raw_bytes: total size of the raw files
+        raw_bytes: Total size of the raw files.
     """
     return min(count_cores(), 1 + raw_bytes // BYTES_PER_WORKER)
 
@@ -48,5 +48,5 @@ def group_parts(parts: Sequence[Item], workers: int) -> list[Sequence[Item]]:
 
 
 def choose_num_threads(workers: int) -> int:
-    """Choose the number of threads that wait for worker processes. These threads do no work themselves."""
+    """Choose the number of threads that wait for worker processes, without doing work themselves."""
     return max(16, 2 * workers)

@@ -24,13 +24,13 @@ from flows.run.record.counts_text import format_count
 def make_statistics(place: Place, recipe: Recipe, lock: Lock, perform: Perform) -> dict[str, Manifest]:
     """Build the statistics that some sources need before their documents are parsed.
 
-    They are computed from the raw files of the first run that found files of the source.
+    They are computed from the raw files of the first run that found files for the source.
 
     Args:
-        place: the store
-        recipe: the recipe
-        lock: content of the recipe's lock file (the raw files of each run), with the files' current paths
-        perform: builds the given pipeline stages and returns their manifests in the same order
+        place: The store.
+        recipe: The recipe.
+        lock: The recipe's lock (the raw files of each run), with the files' current paths.
+        perform: Function that builds the given pipeline stages, and returns their manifests in the same order.
 
     Returns:
         The manifests (descriptions) of the statistics, by source name. Sources that need no statistics are omitted.
@@ -57,9 +57,9 @@ def list_readable(lock: Lock, entry: SourceEntry, files: Mapping[str, Sequence[R
     """List a source's raw files in one generation, without the files that the lock file skips as unreadable.
 
     Args:
-        lock: content of the recipe's lock file
-        entry: the source
-        files: the raw files of the generation (those that one run added), by source name
+        lock: Content of the recipe's lock file.
+        entry: The source.
+        files: The raw files of the generation (those that one run added), by source name.
     """
     left_out = lock.find_left_out(entry.source)
     return tuple(file for file in files.get(entry.source.name, ()) if file.sha256 not in left_out)
@@ -68,16 +68,16 @@ def list_readable(lock: Lock, entry: SourceEntry, files: Mapping[str, Sequence[R
 def build_documents_plan(
     entry: SourceEntry, lock: Lock, number: int, statistics: Manifest | None = None
 ) -> Callable[..., Stage]:
-    """Return a function that plans the stage that parses one source in one generation.
+    """Return a function that plans the parsing of one source in one generation.
 
     A generation is the raw files that one run added. If the function is called with `with_parts=False`, no raw file is
     opened, and the stage has no parts (file sets that are built separately).
 
     Args:
-        entry: the source
-        lock: content of the recipe's lock file (the raw files of each run), with the files' current paths
-        number: one-based number of the generation
-        statistics: manifest of the source's statistics; None if the source needs none
+        entry: The source.
+        lock: The recipe's lock (the raw files of each run), with the files' current paths.
+        number: One-based number of the generation.
+        statistics: Manifest of the source's statistics; None if the source needs none.
     """
     settings = entry.documents
     return partial(
@@ -93,15 +93,15 @@ def build_documents_plan(
 
 
 def plan_from_raw_or_store(place: Place, name: str, raw: Sequence[RawFile], plan: Callable[..., Stage]) -> Stage:
-    """Plan a stage that reads raw files. If some of them are gone, plan it only to find its result in the store.
+    """Plan a stage that reads raw files. If raw files are gone, the plan is only used to find its result in the store.
 
     In the second case, the returned stage has no parts (file sets to build).
 
     Args:
-        place: the store
-        name: name of the source, for messages
-        raw: the raw files; the path of a file that is gone is ""
-        plan: plans the stage; called with `with_parts=False` for a stage without parts
+        place: The store.
+        name: Name of the source, for messages.
+        raw: The raw files. The path of a file that is gone is "".
+        plan: Function that plans the stage. It is called with `with_parts=False` for a stage without parts.
 
     Raises:
         InputError: If raw files are gone, and the stage's results are missing from the store or damaged.

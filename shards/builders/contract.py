@@ -79,7 +79,7 @@ class BuiltExamples(NamedTuple):
     Attributes:
         examples: The examples of all copies.
         ledgers: For each copy, a checked account of what became of every token.
-        surfaces: Counts from `shards.surfaces.count_surfaces`; None if the input does not count surface features.
+        surfaces: Counts from `shards.surfaces.count_surfaces`, or None if the input does not count surface features.
     """
 
     examples: Examples
@@ -95,7 +95,7 @@ class ExampleInput(Protocol):
         version: Version of the output. Increase it whenever the output changes.
         masked: Whether the model predicts masked tokens. If False, `[shards.masking]` must be `none`.
         segments: Number of segments: 1, or 2 for `[CLS] A [SEP] B [SEP]`.
-        labels: What the label of an example means: "next-sentence", "sentence-order" or another name; None without
+        labels: What the label of an example means: "next-sentence", "sentence-order" or another name, or None without
             labels.
     """
 
@@ -112,7 +112,7 @@ class ExampleInput(Protocol):
             common: Length, copies and seed.
 
         Raises:
-            InputError: They cannot be used together, for example because a minimum exceeds the maximum length.
+            InputError: The settings cannot be used together, for example because a minimum exceeds the maximum length.
         """
 
     def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
@@ -127,5 +127,5 @@ class ExampleInput(Protocol):
             vocabulary: The number of tokens, and the ids of special tokens by role, such as "cls" and "sep".
 
         Returns:
-            The examples of all passes, the first pass first, and for each pass a ledger that accounts for every token.
+            The examples of all passes, the first pass first, and one ledger per pass that accounts for every token.
         """

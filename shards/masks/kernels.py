@@ -60,20 +60,22 @@ def mask_examples(
     The chosen tokens in `ids` are overwritten with what the model sees.
 
     Args:
-        ids: uint16 or uint32 [tokens], the ids of all examples, one after another; modified in place
-        offsets: int64 [n + 1], the start of each example in `ids`
-        word_starts: uint8 [tokens], 1 if the token begins a word; may be empty if single tokens are masked
-        example_ids: uint64 [n], the id of each example
-        epochs: int64 [n], the epoch of each example
-        rates: float64 [n], the mask rate of each example
+        ids: uint16 or uint32 [tokens], the concatenated ids of all examples. They are modified in place.
+        offsets: int64 [n + 1], the start of each example in `ids`.
+        word_starts: uint8 [tokens], 1 if the token begins a word. It may be empty if single tokens are masked.
+        example_ids: uint64 [n], the id of each example.
+        epochs: int64 [n], the epoch of each example.
+        rates: float64 [n], the mask rate of each example.
         root: Random key from which the key of each example is derived.
         codes: int64 [6]: unit, count, maximum number of masks per example, the two bounds of `to_kind_bounds`, id of
-            [MASK]
-        length_bounds: uint64, thresholds for the random length of an n-gram, from `to_length_bounds`
+            [MASK].
+        length_bounds: uint64, thresholds for the random length of an n-gram, from `to_length_bounds`.
         is_special, special_ranges, ordinary, weights, aliases: Vocabulary tables, the fields of `MaskVocabulary`.
-        positions: int64, output: the positions of the masked tokens in `ids`; it must be large enough for all masks
-        targets: Output: the original tokens; as long as `positions`.
-        mask_offsets: int64 [n + 1], output: the start of each example's masks in `positions`; the first entry must be 0
+        positions: int64, filled with the positions of the masked tokens in `ids`. It must be large enough for all
+            masks.
+        targets: Filled with the original tokens. It must be as long as `positions`.
+        mask_offsets: int64 [n + 1], filled with the start of each example's masks in `positions`. The first entry must
+            be 0.
     """
     unit, count, cap = codes[0], codes[1], codes[2]
     max_length = 0
@@ -115,7 +117,7 @@ def _count_special_tokens(row: Ids, is_special: Bytes, special_ranges: UInt32s) 
 
     Args:
         row: The ids of the example.
-        is_special: uint8 [vocabulary], 1 for special tokens
+        is_special: uint8 [vocabulary], 1 for special tokens.
         special_ranges: The same tokens as ranges of ids: see `MaskVocabulary`.
     """
     num = np.uint32(0)
@@ -144,8 +146,8 @@ def _draw_mask_count(num: int, rate: float, count: int, cap: int, key: np.uint64
     Args:
         num: Number of ordinary tokens of the example.
         rate: Share of these tokens to mask.
-        count: EXACT to round to the nearest integer, but at least to 1 unless `num` is 0; otherwise the product is
-            randomly rounded up or down.
+        count: EXACT to round to the nearest integer, but at least to 1 unless `num` is 0. For other values, the product
+            is randomly rounded up or down.
         cap: Maximum of the result, which is at most `num` as well.
         key: Random key of the example.
     """
@@ -158,18 +160,18 @@ def _draw_mask_count(num: int, rate: float, count: int, cap: int, key: np.uint64
 
 @kernel
 def _choose_tokens(row: Ids, is_special: Bytes, num: int, num_masks: int, key: np.uint64, chosen: UInt64s) -> None:
-    """Set the bits of `num_masks` of the `num` ordinary tokens; every set has the same probability.
+    """Set the bits of `num_masks` of the `num` ordinary tokens, chosen uniformly at random.
 
     Positions are drawn until enough are found. If more than half are to be masked, the positions to leave out are drawn
     instead, so that few draws hit a position that is already taken.
 
     Args:
         row: The ids of the example.
-        is_special: uint8 [vocabulary], 1 for special tokens
+        is_special: uint8 [vocabulary], 1 for special tokens.
         num: Number of ordinary tokens in `row`.
         num_masks: Number of tokens to choose, at most `num`.
         key: Random key of the example.
-        chosen: uint64, output: one bit per token, lowest bit first. It must be all zeros.
+        chosen: uint64, the output: one bit per token, lowest bit first. It must be initialized to zeros.
     """
     leaves_out = 2 * num_masks > num
     missing = num - num_masks if leaves_out else num_masks
@@ -191,9 +193,9 @@ def _choose_if_free(row: Ids, is_special: Bytes, position: np.uint64, chosen: UI
 
     Args:
         row: The ids of the example.
-        is_special: uint8 [vocabulary], 1 for special tokens
+        is_special: uint8 [vocabulary], 1 for special tokens.
         position: Index in `row`.
-        chosen: uint64, one bit per token, lowest bit first; changed in place
+        chosen: uint64, one bit per token, lowest bit first. Changed in place.
 
     Returns:
         1 if this call set the bit, otherwise 0.
@@ -212,11 +214,11 @@ def _choose_independent(row: Ids, is_special: Bytes, rate: float, cap: int, key:
 
     Args:
         row: The ids of the example.
-        is_special: uint8 [vocabulary], 1 for special tokens
+        is_special: uint8 [vocabulary], 1 for special tokens.
         rate: Probability of each token.
         cap: Maximum number of tokens to choose.
         key: Random key of the example.
-        chosen: uint64, output: one bit per token, lowest bit first. It must be all zeros.
+        chosen: uint64, the output: one bit per token, lowest bit first. It must be initialized to zeros.
     """
     num: Integer = 0
     for block in range((len(row) + 63) >> 6):
@@ -278,14 +280,14 @@ def _build_units(
 
     Args:
         row: The ids of the example.
-        word_starts: uint8 [tokens of the example], 1 if the token begins a word
-        is_special: uint8 [vocabulary], 1 for special tokens
-        lengths: uint64, thresholds for the random length of an n-gram, from `to_length_bounds`
+        word_starts: uint8 [tokens of the example], 1 if the token begins a word.
+        is_special: uint8 [vocabulary], 1 for special tokens.
+        lengths: uint64, thresholds for the random length of an n-gram, from `to_length_bounds`.
         key: Random key of the example.
-        bounds: uint64, output: the start of each word as an index into `row` and, after the last word before a special
-            token, also its end
-        units: uint64 [3, words], output: the first word and the end word of each unit, as indices into `bounds`; the
-            third row is scratch memory
+        bounds: uint64, filled with the start of each word as an index into `row` and, after the last word before a
+            special token, also its end.
+        units: uint64 [3, words], filled with the first word and the end word of each unit, as indices into `bounds`.
+            The third row is scratch memory.
 
     Returns:
         The number of units, and the number of ordinary tokens.
@@ -317,8 +319,8 @@ def _find_special_positions(row: Ids, is_special: Bytes, positions: UInt64s) -> 
 
     Args:
         row: The ids of the example.
-        is_special: uint8 [vocabulary], 1 for special tokens
-        positions: uint64 [at least len(row) + 1], output: indices into `row`, ascending
+        is_special: uint8 [vocabulary], 1 for special tokens.
+        positions: uint64 [at least len(row) + 1], filled with indices into `row`, ascending.
 
     Returns:
         The number of special tokens.
@@ -343,8 +345,8 @@ def _split_words_into_units(
         lengths: uint64, thresholds for the random length of a unit, from `to_length_bounds`. If it is empty, every unit
             is one word.
         key: Random key of the example.
-        units: uint64 [3, words], output: the first word and the end word of each unit are written from column
-            `num_units` on
+        units: uint64 [3, words], the output array. The first word and the end word of each unit are written from column
+            `num_units` on.
         num_units: Number of units before the call.
 
     Returns:
@@ -372,7 +374,7 @@ def _keep_independent(units: UInt64s, num_units: int, bounds: UInt64s, rate: flo
     """Keep each unit with probability `rate`, and move the kept units to the front of `units`.
 
     Args:
-        units: Units from `_build_units`; changed in place.
+        units: Units from `_build_units`, which are changed in place.
         num_units: Number of units.
         bounds: Word bounds from `_build_units`.
         rate: Probability of each unit.
@@ -404,14 +406,15 @@ def _choose_units(
     position is chosen more often than others. If a single word is still too long, it is skipped.
 
     Args:
-        units: Units from `_build_units`; reordered in place.
+        units: Units from `_build_units`, which are reordered in place.
         num_units: Number of units.
         bounds: Word bounds from `_build_units`.
         num_masks: Maximum number of tokens to choose.
         key: Random key of the example.
-        chosen: uint64, output: one bit per token, lowest bit first, set for all tokens of the chosen units. It must be
-            all zeros.
-        heads: uint64, output: one bit per token, set for the first token of each chosen unit. It must be all zeros.
+        chosen: uint64, the output: one bit per token, lowest bit first, set for all tokens of the chosen units. It must
+            be initialized to zeros.
+        heads: uint64, the output: one bit per token, set for the first token of each chosen unit. It must be
+            initialized to zeros.
     """
     missing, num = np.uint64(num_masks), np.uint64(num_units)
     for index in range(num):
@@ -456,18 +459,18 @@ def _replace_chosen(
     predict them.
 
     Args:
-        row: The ids of the example; modified in place.
+        row: The ids of the example, which are modified in place.
         start: Position of the example in the concatenated ids.
         key: Random key of the example.
         has_shared_kind: Whether all tokens of a unit are replaced in the same way: by [MASK], by random tokens, or not
             at all.
-        codes: int64 [6], settings as numbers: see `mask_examples`
+        codes: int64 [6], settings as numbers, see `mask_examples`.
         ordinary, weights, aliases: Tables for random replacements, fields of `MaskVocabulary`.
         chosen: The bits of the tokens to mask.
         heads: The bits of the first token of each unit.
-        positions: int64, output: the positions of the masked tokens in the concatenated ids, written from index
-            `num_masked` on
-        targets: Output: the original tokens, written from index `num_masked` on.
+        positions: int64, filled with the positions of the masked tokens in the concatenated ids, written from index
+            `num_masked` on.
+        targets: The output array for the original tokens, written from index `num_masked` on.
         num_masked: Number of masks of the previous examples.
     """
     mask_bound, random_bound, mask_id = np.uint64(codes[3]), np.uint64(codes[4]), np.uint32(codes[5])

@@ -94,12 +94,12 @@ class RateSchedule:
         return rate
 
     def compute_rates(self, initial_rate: float, epochs: Int64s, slots: Int64s) -> Float64s:
-        """Return the mask rate of each example: float64 [examples].
+        """Return the mask rate of each example according to this schedule: float64 [examples].
 
         Args:
             initial_rate: Rate at the start of the schedule.
-            epochs: int64 [examples], the epoch in which each example is read
-            slots: int64 [examples], the position in the training order at which each example is read
+            epochs: int64 [examples], the epoch in which each example is read.
+            slots: int64 [examples], the position in the training order at which each example is read.
         """
         epochs_or_steps = epochs if self.batch is None else slots // self.batch
         unique, inverse = np.unique(epochs_or_steps, return_inverse=True)
@@ -190,14 +190,14 @@ class MaskSettings:
         """Return the mask rate of each example: float64 [examples], or a single number if there is no schedule.
 
         Args:
-            epochs: int64 [examples], the epoch in which each example is read
-            slots: int64 [examples], the position in the training order at which each example is read
+            epochs: int64 [examples], the epoch in which each example is read.
+            slots: int64 [examples], the position in the training order at which each example is read.
         """
         return self.rate if self.schedule is None else self.schedule.compute_rates(self.rate, epochs, slots)
 
     @property
     def held_out_settings(self) -> "MaskSettings":
-        """The settings for held-out examples, with a constant mask rate: the final rate of the schedule."""
+        """Settings for held-out examples, with a constant mask rate: the final rate of the schedule."""
         if self.schedule is None:
             return self
         return replace(self, rate=self.schedule.points[-1][1], schedule=None)
@@ -255,8 +255,8 @@ class KernelSettings(NamedTuple):
     """Mask settings encoded as numbers for the kernels.
 
     Attributes:
-        codes: int64 [6], see `codes` of `shards.masks.kernels.mask_examples`
-        length_bounds: uint64, from `to_length_bounds`
+        codes: int64 [6], see `codes` of `shards.masks.kernels.mask_examples`.
+        length_bounds: uint64, from `to_length_bounds`.
         root: Random key from which the key of each example is derived.
     """
 
@@ -287,12 +287,12 @@ def build_mask_vocabulary(vocabulary: VocabularyLike) -> MaskVocabulary:
 def with_frequencies(vocabulary: MaskVocabulary, counts: Int64s) -> MaskVocabulary:
     """Return a vocabulary that draws random replacement tokens in proportion to their frequency.
 
-    It uses the alias method (Walker 1977, Vose 1991); probabilities are exact to 2^-32. If no ordinary token occurs,
-    the vocabulary is returned unchanged. This takes one microsecond per token.
+    The alias method (Walker 1977, Vose 1991) is used. The probabilities are exact to within 2^-32. If no ordinary token
+    occurs, the vocabulary is returned unchanged. This takes one microsecond per token.
 
     Args:
         vocabulary: The vocabulary.
-        counts: int64 [vocabulary], how often each token occurs; counts of special tokens are ignored
+        counts: int64 [vocabulary], how often each token occurs. Counts of special tokens are ignored.
     """
     scaled_counts = [count * len(vocabulary.ordinary) for count in counts[vocabulary.ordinary].tolist()]
     mean = sum(scaled_counts) // len(scaled_counts)
@@ -326,10 +326,10 @@ def mask_tokens(
     n-grams 0.63 (one x86-64 core, shared at the time).
 
     Args:
-        ids: uint16 or uint32 [tokens], the ids of all examples, one after another; modified in place
-        offsets: int64 [n + 1], the start of each example in `ids`
-        word_starts: uint8 [tokens], 1 if the token begins a word; may be empty if single tokens are masked
-        example_ids: uint64 [n], the id of each example
+        ids: uint16 or uint32 [tokens], the concatenated ids of all examples. They are modified in place.
+        offsets: int64 [n + 1], the start of each example in `ids`.
+        word_starts: uint8 [tokens], 1 if the token begins a word. It may be empty if single tokens are masked.
+        example_ids: uint64 [n], the id of each example.
         epoch: The epoch, or one per example: [n]. For static masks, the copy.
         settings: Mask settings.
         vocabulary: Vocabulary tables, from `build_mask_vocabulary`.
@@ -377,10 +377,10 @@ def draw_masks(
     To stay in the processor's cache, the examples are masked in chunks of about `TOKENS_PER_CHUNK` tokens.
 
     Args:
-        ids: uint16 or uint32 [tokens], the ids of all examples, one after another
-        offsets: int64 [n + 1], the start of each example in `ids`
-        word_starts: uint8 [tokens], 1 if the token begins a word; may be empty if single tokens are masked
-        example_ids: uint64 [n], the id of each example
+        ids: uint16 or uint32 [tokens], the concatenated ids of all examples.
+        offsets: int64 [n + 1], the start of each example in `ids`.
+        word_starts: uint8 [tokens], 1 if the token begins a word. It may be empty if single tokens are masked.
+        example_ids: uint64 [n], the id of each example.
         epoch: The epoch, or one per example: [n]. For static masks, the copy.
         settings: Mask settings.
         vocabulary: Vocabulary tables, from `build_mask_vocabulary`.
@@ -450,19 +450,23 @@ def _encode_settings(settings: MaskSettings, mask_id: int) -> KernelSettings:
 
 
 def to_kind_bounds(settings: MaskSettings) -> tuple[int, int]:
-    """Compute the two thresholds with which a 32-bit random number decides how a chosen token is replaced.
+    """Compute the two thresholds that a 32-bit random number is compared with to decide how to replace a chosen token.
 
-    Below the first bound the token becomes [MASK], below the second a random token; otherwise it stays. Shares are
-    exact to 2^-32. The bounds are integers from 0 to 2^32.
+    If the number is below the first threshold, the token becomes [MASK]. If it is below the second, the token becomes a
+    random token. Otherwise the token is left unchanged. The probabilities are exact to within 2^-32. The thresholds are
+    integers from 0 to 2^32.
     """
     shares = settings.mask_share, settings.mask_share + settings.random_share
     return round(shares[0] * 2**32), round(shares[1] * 2**32)
 
 
 def to_length_bounds(settings: MaskSettings) -> UInt64s:
-    """Compute the thresholds with which a 32-bit random number decides the length of an n-gram: uint64 [longest - 1].
+    """Compute the thresholds that a 32-bit random number is compared with to choose the length of an n-gram.
 
-    The n-gram has more than k words if the number is at least the k-th bound. Probabilities are exact to 2^-32.
+    The result is uint64 [longest - 1].
+
+    The n-gram has more than k words if the number is at least the k-th threshold. The probabilities are exact to within
+    2^-32.
     """
     return np.round(np.cumsum(compute_length_shares(settings))[:-1] * 2**32).astype(np.uint64)
 
@@ -478,7 +482,7 @@ def to_flat_positions(offsets: Int64s, masks: Masks) -> Int64s:
     """Convert positions within examples to positions in the concatenated ids: int64 [masks].
 
     Args:
-        offsets: int64 [n + 1], the start of each example in the ids
+        offsets: int64 [n + 1], the start of each example in the ids.
         masks: The masks of the examples.
     """
     return np.repeat(offsets[:-1], np.diff(masks.offsets)) + masks.positions

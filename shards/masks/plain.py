@@ -35,10 +35,10 @@ def draw_masks_plain(
     """Reference implementation of `shards.masks.masking.draw_masks` for one epoch, for tests.
 
     Args:
-        ids: [tokens], the ids of all examples, one after another; not changed
-        offsets: int64 [n + 1], the start of each example in `ids`
-        word_starts: uint8 [tokens], 1 if the token begins a word
-        example_ids: uint64 [n], the id of each example
+        ids: [tokens], the concatenated ids of all examples. They are not changed.
+        offsets: int64 [n + 1], the start of each example in `ids`.
+        word_starts: uint8 [tokens], 1 if the token begins a word.
+        example_ids: uint64 [n], the id of each example.
         epoch: The epoch of all examples.
         settings: Mask settings. A schedule is ignored.
         vocabulary: Vocabulary tables, from `build_mask_vocabulary`.
@@ -71,7 +71,7 @@ def draw_masks_plain(
 
 
 def with_rate_at(settings: MaskSettings, epoch: int, slot: int) -> MaskSettings:
-    """Return the settings with the schedule replaced by its rate at an epoch or step.
+    """Return the settings with the schedule replaced by the rate that it has at an epoch or step.
 
     Args:
         settings: The settings, which are returned unchanged if they have no schedule.
@@ -124,7 +124,7 @@ def _draw_mask_count(num: int, key: int, settings: MaskSettings) -> int:
 
 
 def _iter_draws(key: int, first_counter: int) -> Iterator[int]:
-    """Yield 32-bit random numbers of the stream of `key`, without end.
+    """Yield an endless stream of 32-bit random numbers, derived from `key`.
 
     They are the lower and then the upper half of each 64-bit word from counter `first_counter` on.
     """
@@ -135,7 +135,7 @@ def _iter_draws(key: int, first_counter: int) -> Iterator[int]:
 
 
 def _draw_positions(length: int, maskable: Positions, num_masks: int, key: int) -> Positions:
-    """Draw `num_masks` of the maskable positions; every set has the same probability.
+    """Draw `num_masks` of the maskable positions uniformly at random.
 
     Positions are drawn until enough are found. If more than half are to be masked, the positions to leave out are drawn
     instead.
@@ -249,7 +249,7 @@ def _draw_replacement(
     Args:
         token: The original id at the position.
         position: Index of the token in its example.
-        head: The first position of the unit, or `position` if each token is replaced by itself.
+        head: The first position of the unit, or `position` if each token is replaced independently.
         key: Random key of the example.
         settings: Mask settings.
         vocabulary: Vocabulary tables, from `build_mask_vocabulary`.

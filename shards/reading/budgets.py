@@ -31,10 +31,10 @@ class MicroBatchPlan(NamedTuple):
     """Assignment of the examples of one training step to N micro-batches on each process.
 
     Attributes:
-        capacities: int64 [N], the number of tokens to which each micro-batch is padded, the same on every process
-        longest_first: int64 [examples], the indices of the step's examples, zero-based, longest first
+        capacities: int64 [N], the number of tokens to which each micro-batch is padded, the same on every process.
+        longest_first: int64 [examples], the indices of the step's examples, zero-based, longest first.
         bins: int64 [examples], for each example the index of its micro-batch times `ranks`, plus the rank of its
-            process
+            process.
         ranks: Number of processes.
     """
 
@@ -73,7 +73,7 @@ def plan_micro_batches(lengths: Int64s, ranks: int, budget: int) -> MicroBatchPl
     """Split the examples of a step into micro-batches of at most `budget` tokens, the same number on every process.
 
     Args:
-        lengths: int64 [examples], the number of tokens of each example of the step; 0 for a deleted example
+        lengths: int64 [examples], the number of tokens of each example of the step, or 0 for a deleted example.
         ranks: Number of processes.
         budget: Maximum number of tokens in a micro-batch, including padding.
 
@@ -107,7 +107,7 @@ def round_shape_up(shape: BatchShape, capacity: int, max_positions: int) -> Batc
     """Return the padded shape of a micro-batch. Shapes are rounded up so that only a few different ones occur.
 
     Args:
-        shape: The unpadded shape; all zeros if the micro-batch is empty.
+        shape: The unpadded shape, or all zeros if the micro-batch is empty.
         capacity: Total number of tokens after padding. Padding is added as dummy sequences, none longer than the
             `max_length` of the result.
         max_positions: Maximum sequence length of the model.
@@ -160,9 +160,9 @@ def _assign_bins(longest_first: Int64s, lengths: Int64s, room: Int64s, bins: Int
     """Put each example into the bin with the most free tokens, and return the number of tokens that did not fit.
 
     Args:
-        longest_first: int64 [examples], indices of the examples, longest first
-        lengths: int64 [examples], tokens of each example
-        room: int64 [bins], free tokens of each bin, descending; reduced in place
+        longest_first: int64 [examples], indices of the examples, longest first.
+        lengths: int64 [examples], tokens of each example.
+        room: int64 [bins], free tokens of each bin, descending. They are reduced in place.
         bins: int64 [examples], the output. An example that does not fit leaves its entry unchanged.
     """
     heap, left = np.arange(len(room)), 0

@@ -83,7 +83,7 @@ def _iter_gathered(shard_set: ShardSet, epoch: int, seed: int | None) -> Iterato
     Args:
         shard_set: The split to read.
         epoch: Zero-based epoch.
-        seed: Seed of the training run whose order is used; None keeps the order of the shards.
+        seed: Seed of the training run whose order is used. None keeps the order of the shards.
 
     Raises:
         Damaged: A shard is damaged or was changed. It is raised at the latest after the last batch.
@@ -123,7 +123,10 @@ def _to_record_batch(gathered: GatheredExamples, schema: pa.Schema) -> pa.Record
 
 
 def _to_lists(offsets: Int32s | Int64s, values: object) -> pa.Array:
-    """Build an Arrow list column from the start of each list in `values`, and the end of the last list."""
+    """Build an Arrow ListArray from a NumPy array of values.
+
+    `offsets` has the start of each list in `values`, and the end of the last list. All must be below 2^31.
+    """
     return pa.ListArray.from_arrays(pa.array(offsets), pa.array(values))
 
 
@@ -135,7 +138,7 @@ def count_lost_neighbors(shards: ShardSet, part: Part) -> tuple[int, int]:
         part: The shard.
 
     Returns:
-        This number, and the number of all examples of the shard.
+        The number of these examples, and the number of all examples in the shard.
     """
     generation = int(part.labels["generation"])
     deleted = [
@@ -239,8 +242,8 @@ def find_document(
     Args:
         corpus: The corpus to search. The ids of all its parts are read.
         id: The document's id, 16 bytes.
-        revision: Revision of the document; None accepts any.
-        generation: The corpus update (counted from 1) that added the row; None searches all.
+        revision: Revision of the document. None accepts any revision.
+        generation: The corpus update (counted from 1) that added the row. None searches all updates.
 
     Returns:
         The row from the last part that contains the document, or None if there is none.

@@ -51,17 +51,19 @@ class GatheredExamples:
     """A batch of training examples: B examples that are not deleted, with T tokens in total, of which M are masked.
 
     Attributes:
-        ids: uint16 or uint32 [T], the token ids as the model sees them, with masks applied; one example after another
-        offsets: int32 [B + 1], the start of each example in `ids`; the last entry is T
-        boundary: int64 [B], the number of tokens of the first segment; the length of the example if it has one segment
-        labels: int64 [B], the label of each segment pair; None if the shards have no labels
-        masked: int64 [M], the positions of the masked tokens in `ids`
-        targets: uint16 or uint32 [M], the original tokens at these positions
-        example_ids: uint64 [B], the id of each example
-        epochs: int64 [B], the epoch in which each example is read
+        ids: uint16 or uint32 [T], the token ids as the model sees them, with masks applied, one example after another.
+        offsets: int32 [B + 1], the start of each example in `ids`. The last entry is T.
+        boundary: int64 [B], the number of tokens of the first segment, or the length of the example if it has one
+            segment.
+        labels: int64 [B], the label of each segment pair, or None if the shards have no labels.
+        masked: int64 [M], the positions of the masked tokens in `ids`.
+        targets: uint16 or uint32 [M], the original tokens at these positions.
+        example_ids: uint64 [B], the id of each example.
+        epochs: int64 [B], the epoch in which each example is read.
         deleted: Number of requested examples that were left out because they are deleted.
-        by_component: int64 [shard sets, TALLY_NAMES], counts for each shard set of a mixture; None without a mixture
-        word_starts: bool [M], whether each target begins a word; None if it was not requested
+        by_component: int64 [shard sets, TALLY_NAMES], counts for each shard set of a mixture, or None without a
+            mixture.
+        word_starts: bool [M], whether each target begins a word, or None if this was not requested.
     """
 
     ids: Ids
@@ -94,7 +96,7 @@ class GatheredExamples:
 
     @property
     def max_length(self) -> int:
-        """Length of the longest example in tokens; 0 if the batch is empty."""
+        """Length of the longest example in tokens, or 0 if the batch is empty."""
         return int(np.diff(self.offsets).max(initial=0))
 
 
@@ -131,7 +133,10 @@ class SlotReader(Protocol):
         """
 
     def locate_examples(self, slots: Slots) -> tuple[UInt16s, Int64s]:
-        """Look up the shard set and the example at each slot (a position in the training order).
+        """Look up the shard set and the example at each slot (a position in the training order), without reading
+        shards.
+
+        Slots must not be negative, and may lie in any epoch.
 
         Returns:
             The index of the shard set in the mixture (uint16 [slots], 0 if there is only one), and the index of the
@@ -142,7 +147,7 @@ class SlotReader(Protocol):
         """Count how often each non-special token occurs in a sample of about `num_tokens` tokens.
 
         Returns:
-            int64 [vocabulary], 0 for special tokens
+            int64 [vocabulary], 0 for special tokens.
         """
 
 
@@ -208,14 +213,14 @@ class Loader:
         return self._local_columns if self._window_cache is None else self._window_cache.open_columns_for_slots(slots)
 
     def gather(self, slots: Slots) -> GatheredExamples:
-        """Read and mask the examples at these slots, in the given order. Deleted examples are left out and counted.
+        """Read and mask the examples of this split at some slots, in order. Deleted examples are left out and counted.
 
         Args:
             slots: A range, or int64 [slots], of positions in the training order. They must not be negative.
 
         Raises:
             Damaged: A shard is damaged or was changed. Once many record batches have been read, verification runs in
-                the background, and the error may come from a later call; see `check_read`.
+                the background, and the error may come from a later call (see `check_read`).
         """
         numbers = to_slot_array(slots)
         examples, epochs = self._order.find_examples(numbers), self._order.find_epochs(numbers)
@@ -264,13 +269,13 @@ class Loader:
         """Read and mask examples by their index in the split. Deleted examples are read like any others.
 
         Args:
-            examples: int64 [n], indices of examples; they are not bounds-checked
-            epochs: int64 [n], the epoch of each example, which determines its dynamic mask
-            slots: int64 [n], the slot of each example, which determines its mask rate and the shards to open
-            deleted: Number of deleted examples that the caller has left out; it is copied to the result.
+            examples: int64 [n], indices of examples. They are not bounds-checked.
+            epochs: int64 [n], the epoch of each example, which determines its dynamic mask.
+            slots: int64 [n], the slot of each example, which determines its mask rate and the shards to open.
+            deleted: Number of deleted examples that the caller has left out. It is copied to the result.
 
         Raises:
-            Damaged: A shard is damaged or was changed. It may also be raised by a later call; see `check_read`.
+            Damaged: A shard is damaged or was changed. It may also be raised by a later call (see `check_read`).
         """
         columns = self._open_columns(slots)
         needs_word_starts = self._masking.kind == "dynamic" and self._masking.unit != "token"  # nothing else reads them
@@ -302,7 +307,7 @@ class Loader:
     def sample_token_counts(self, num_tokens: int) -> Int64s:
         """Count how often each non-special token occurs in a sample of about `num_tokens` tokens: int64 [vocabulary].
 
-        Special tokens get 0. The sample consists of evenly spaced record batches; a split with fewer tokens is counted
+        Special tokens get 0. The sample consists of evenly spaced record batches. A split with fewer tokens is counted
         completely. With a shard cache, it consists of the first rows of fewer than twice `MAX_SAMPLED_SHARDS` shards.
         """
         counts = np.zeros(len(self._vocabulary.is_special), np.int64)

@@ -71,7 +71,7 @@ class Mixture:
             slots: A range, or int64 [slots], of positions in the training order of the mixture.
 
         Raises:
-            Damaged: A shard is damaged or was changed. It may also be raised by a later call; see `check_read`.
+            Damaged: A shard is damaged or was changed. It may also be raised by a later call (see `check_read`).
         """
         components, inner = self.locate_slots(slots)
         positions = [np.flatnonzero(components == number) for number in range(len(self._readers))]
@@ -130,7 +130,7 @@ def reorder_examples(parts: Sequence[GatheredExamples], order: Int64s) -> Gather
 
     Args:
         parts: One batch per shard set. At least one is required.
-        order: int64 [B], for each output position the index of an example in the concatenated batches
+        order: int64 [B], for each output position the index of an example in the concatenated batches.
     """
     whole = _join(parts)
     offsets = np.concatenate([[0], np.cumsum(np.diff(whole.offsets)[order])]).astype(np.int32)
@@ -190,16 +190,16 @@ def _copy_in_order(
     """Copy the tokens and masks of each example, in the new order, into `new_ids`, `new_masked` and `new_targets`.
 
     Args:
-        order: int64 [B], the index of the example to copy to each position
-        starts: int32 [B + 1], the start of each example in `ids`
-        firsts: int64 [B + 1], the start of each example's masks in `masked` and `targets`
-        ids: [T], the token ids
-        masked: int64 [M], the positions of the masked tokens in `ids`
-        targets: [M], the original tokens at these positions
-        offsets: int32 [B + 1], the start of each output example in `new_ids`
-        new_ids: [T], output
-        new_masked: int64 [M], output: the positions of the masked tokens in `new_ids`
-        new_targets: [M], output
+        order: int64 [B], the index of the example to copy to each position.
+        starts: int32 [B + 1], the start of each example in `ids`.
+        firsts: int64 [B + 1], the start of each example's masks in `masked` and `targets`.
+        ids: [T], the token ids.
+        masked: int64 [M], the positions of the masked tokens in `ids`.
+        targets: [M], the original tokens at these positions.
+        offsets: int32 [B + 1], the start of each output example in `new_ids`.
+        new_ids: [T], the output array.
+        new_masked: int64 [M], filled with the positions of the masked tokens in `new_ids`.
+        new_targets: [M], the output array.
     """
     written = 0
     for row in range(len(order)):
@@ -219,8 +219,8 @@ def gather_mixture_plain(
 
     Args:
         readers: One reader per shard set.
-        components: int [slots], the index of the shard set of each slot
-        inner: int64 [slots], the slot within that shard set
+        components: Int [slots], the index of the shard set of each slot.
+        inner: int64 [slots], the slot within that shard set.
     """
     gathered = [readers[n].gather(range(slot, slot + 1)) for n, slot in zip(components, inner, strict=True)]
     tallies = [[0] * len(TALLY_NAMES) for _ in readers]

@@ -104,7 +104,7 @@ def permute_slots(slots: Int64s, num_examples: int, root: np.uint64) -> Int64s:
     Each run of `num_examples` slots is an epoch and gets its own permutation.
 
     Args:
-        slots: int64 [slots], not negative
+        slots: int64 [slots], not negative.
         num_examples: Number of examples in an epoch.
         root: Random key from which the key of each epoch's permutation is derived.
     """
@@ -118,7 +118,7 @@ def find_global_examples(slots: Int64s, num_examples: int, seed: int) -> Int64s:
     """Return the index of the example at each slot of a `GlobalOrder` with this seed: int64 [slots].
 
     Args:
-        slots: int64 [slots], positions in the training order, not negative
+        slots: int64 [slots], positions in the training order, not negative.
         num_examples: Number of examples in an epoch.
         seed: Seed of the order.
     """
@@ -170,12 +170,12 @@ def _permute_slots(slots: Int64s, num_examples: int, bits: int, root: np.uint64,
     """Fill `examples` with the index of the example at each slot, one epoch's run of slots at a time.
 
     Args:
-        slots: int64 [slots], not negative
+        slots: int64 [slots], not negative.
         num_examples: Number of examples in an epoch.
         bits: Number of bits of the block that the Feistel network permutes. All positions of an epoch must be below
             2^bits.
         root: Random key from which the key of each epoch's permutation is derived.
-        examples: int64 [slots], output
+        examples: int64 [slots], the output array.
     """
     first = 0
     while first < len(slots):
@@ -198,11 +198,11 @@ def _permute_epoch(positions: Int64s, num_examples: int, bits: int, key: np.uint
     `num_examples` is permuted again.
 
     Args:
-        positions: int64 [n], positions in the epoch, in [0, num_examples); overwritten
+        positions: int64 [n], positions in the epoch, in [0, num_examples). They are overwritten.
         num_examples: Number of examples in an epoch.
         bits: Number of bits of the block that the Feistel network permutes. `num_examples` must be at most 2^bits.
         key: Random key of this epoch's permutation.
-        examples: int64 [n], output
+        examples: int64 [n], the output array.
     """
     right_bits = np.uint64(bits - bits // 2)
     one = np.uint64(1)
@@ -243,7 +243,7 @@ def permute_plain(position: int, num_examples: int, key: int) -> int:
     """Reference implementation of the permutation of [0, num_examples) for one position, for tests.
 
     Args:
-        position: The position, in [0, num_examples). So is the result.
+        position: Position in [0, num_examples), like the result.
         num_examples: Number of examples in an epoch.
         key: Random key of the permutation.
     """
@@ -265,8 +265,8 @@ class _EpochLayout(NamedTuple):
 
     Attributes:
         shards: Indices of the shards, in reading order.
-        starts: [shards + 1], the number of examples before each shard; the last entry is the number of all examples
-        window_starts: [windows + 1], the number of examples before each window (a group of shards shuffled together)
+        starts: [shards + 1], the number of examples before each shard. The last entry is the number of all examples.
+        window_starts: [windows + 1], the number of examples before each window (a group of shards shuffled together).
     """
 
     shards: Int64s
@@ -337,7 +337,7 @@ class WindowedOrder:
 
         Args:
             window: Index of the window, numbered consecutively across epochs.
-            slots: int64 [slots], all of them in this window
+            slots: int64 [slots], all of them in this window.
         """
         epoch, number = divmod(window, self.num_windows)
         layout = self._get_layout(epoch)
@@ -395,8 +395,8 @@ class BlockLayout(NamedTuple):
     """The assignment of a block of slots to the shard sets of a mixture.
 
     Attributes:
-        components: uint16 [slots], the index of the shard set that each slot belongs to
-        slot_numbers: int32 [slots], how many earlier slots of the block belong to the same shard set
+        components: uint16 [slots], the index of the shard set that each slot belongs to.
+        slot_numbers: int32 [slots], the number of earlier slots of the block that belong to the same shard set.
     """
 
     components: UInt16s
@@ -498,9 +498,11 @@ def _fill_layout(counts: Int64s, components: UInt16s, slot_numbers: Int32s) -> N
     slot of the block goes to the shard set with the earliest deadline among those whose next slot may be here.
 
     Args:
-        counts: int64 [shard sets], the number of slots that each shard set gets
-        components: uint16 [slots], output: the index of the shard set of each slot; as long as the sum of `counts`
-        slot_numbers: int32 [slots], output: how many earlier slots of the block belong to the same shard set
+        counts: int64 [shard sets], the number of slots that each shard set gets.
+        components: uint16 [slots], filled with the index of the shard set of each slot. Its length is the sum of
+            `counts`.
+        slot_numbers: int32 [slots], filled with the number of earlier slots of the block that belong to the same shard
+            set.
     """
     num_slots, num = len(components), len(counts)
     num_given, earliest, due = np.zeros(num, np.int64), np.zeros(num, np.int64), np.zeros(num, np.int64)
@@ -529,8 +531,8 @@ def lay_out_block_plain(counts: Sequence[int]) -> list[tuple[int, int]]:
         counts: Number of slots of the block that each shard set gets.
 
     Returns:
-        For each slot of the block, the index of its shard set, and how many earlier slots of the block belong to the
-        same shard set.
+        For each slot of the block, the index of its shard set, and the number of earlier slots of the block that belong
+        to the same shard set.
     """
     total, slots = sum(counts), list[tuple[int, int]]()
     given = [0] * len(counts)

@@ -43,7 +43,7 @@ class RecordFormat:
 
     Attributes:
         pad_id: Id of the padding token.
-        label: Column of the label of a segment pair, "next_sentence_label" or "sentence_order_label"; None without
+        label: Column of the label of a segment pair, "next_sentence_label" or "sentence_order_label", or None without
             labels.
         masked_only: Whether only masked tokens have a label. If False, every token is its own label.
     """
@@ -69,7 +69,9 @@ class RecordFormat:
 
     @property
     def fill_values(self) -> Mapping[str, int]:
-        """Padding value of each column that has one value per token, by name: "input_ids", "attention_mask", ..."""
+        """Padding values of "input_ids", "attention_mask", "token_type_ids" and "labels", which have one value per
+        token.
+        """
         return {"input_ids": self.pad_id, "attention_mask": 0, "token_type_ids": 0, "labels": IGNORED}
 
 
@@ -113,7 +115,7 @@ def to_records(gathered: GatheredExamples, format: RecordFormat, width: int = 0)
     Args:
         gathered: The batch.
         format: Column names and padding values.
-        width: Number of tokens to which each record is padded; 0 does not pad.
+        width: Number of tokens to which each record is padded. 0 means no padding.
 
     Raises:
         InputError: `width` is not 0 and an example has more tokens.
@@ -133,7 +135,7 @@ class ExampleRecords:
         shard_set: The split to read.
         seed: Determines the order of the examples. The seed of the masks is stored with the shards.
         epochs: Number of epochs, which follow one another. Each has its own order and its own masks.
-        first: Zero-based epoch in which record 0 lies.
+        first: Zero-based epoch that record 0 belongs to.
         padded: Whether every record is padded to the maximum length of the shards' examples, so that batches have one
             shape.
 
@@ -211,7 +213,7 @@ class ExampleRecords:
         into later epochs.
 
         Args:
-            numbers: int64 [n], indices of records, not negative
+            numbers: int64 [n], indices of records, not negative.
         """
         if self._all_live:
             return numbers + self.first * self.num_live
@@ -229,7 +231,7 @@ class ExampleRecords:
 
     @property
     def _all_live(self) -> bool:
-        """True if no example of the split is deleted."""
+        """Whether no example of the split is deleted."""
         return self.num_live == len(self.shard_set)
 
     def _list_live_slots(self, epoch: int) -> Int64s:
@@ -242,7 +244,7 @@ class ExampleRecords:
 
     @cached_property
     def _loader(self) -> Loader:
-        """The loader of these records, opened at the first access."""
+        """Loader of these records, opened at the first access."""
         return Loader(self.shard_set, self.seed)
 
     @cached_property
@@ -257,9 +259,9 @@ class ExampleRecords:
 
     @cached_property
     def identity(self) -> dict[str, Json]:
-        """Everything that determines which example an index stands for: "shards" (a fingerprint), "split" and "seed".
+        """Values that determine which example an index refers to: "shards" (a fingerprint), "split" and "seed".
 
-        It stays the same when examples are deleted.
+        They stay the same when examples are deleted.
         """
         parts = [part.content for part in self.shard_set.parts]
         return {"shards": compute_fingerprint(parts=parts), "split": self.shard_set.split, "seed": self.seed}
@@ -276,8 +278,8 @@ def to_rows(ids: Ids, offsets: Int64s, masked: MaskedTokens, pad_id: int) -> Mas
     """Pad masked examples to the length of the longest one.
 
     Args:
-        ids: [tokens], the masked ids of all examples, one after another
-        offsets: int64 [n + 1], the start of each example in `ids`
+        ids: [tokens], the concatenated masked ids of all examples.
+        offsets: int64 [n + 1], the start of each example in `ids`.
         masked: The masked tokens, as returned by `mask_tokens`.
         pad_id: Id of the padding token.
     """
@@ -303,14 +305,14 @@ def _write_rows(
     """Write the ids and labels of each example to its row of `input_ids` and `labels`, and pad the rest of the row.
 
     Args:
-        ids: [tokens], the masked ids of all examples, one after another
-        offsets: int64 [n + 1], the start of each example in `ids`
-        flat_positions: int64 [masks], the positions of the masked tokens in `ids`
-        targets: [masks], the original tokens at these positions
-        mask_offsets: int64 [n + 1], the start of each example's masks in `flat_positions`
+        ids: [tokens], the concatenated masked ids of all examples.
+        offsets: int64 [n + 1], the start of each example in `ids`.
+        flat_positions: int64 [masks], the positions of the masked tokens in `ids`.
+        targets: [masks], the original tokens at these positions.
+        mask_offsets: int64 [n + 1], the start of each example's masks in `flat_positions`.
         pad_id: Id of the padding token.
-        input_ids: int64 [n, length], output
-        labels: int64 [n, length], output: the original token at masked positions, -100 elsewhere
+        input_ids: int64 [n, length], the output array.
+        labels: int64 [n, length], filled with the original token at masked positions and -100 elsewhere.
     """
     for row in range(len(input_ids)):
         start, end = offsets[row], offsets[row + 1]
@@ -327,8 +329,8 @@ def to_rows_plain(ids: Ids, offsets: Int64s, masked: MaskedTokens, pad_id: int) 
     """Reference implementation of `to_rows` in plain Python, for tests: pad masked examples to the longest one.
 
     Args:
-        ids: [tokens], the masked ids of all examples, one after another
-        offsets: int64 [n + 1], the start of each example in `ids`
+        ids: [tokens], the concatenated masked ids of all examples.
+        offsets: int64 [n + 1], the start of each example in `ids`.
         masked: The masked tokens, as returned by `mask_tokens`.
         pad_id: Id of the padding token.
     """

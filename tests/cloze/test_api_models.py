@@ -88,7 +88,11 @@ def test_a_model_is_trained_tuned_and_asked(shards: cloze.Shards, tmp_path: Path
     with pytest.raises(cloze.InputError, match=r"max_unusable = 0\.01: .* or allow more"):
         cloze.finetune(model, "classes", part, rows[16:], accept=["unusable-rows"], **some)
     allowed: dict[str, Any] = {"accept": ["unusable-rows"], "reading": {"max_unusable": 0.1}}
-    assert cloze.finetune(model, "classes", part, rows[16:], **allowed, **some).scores
+    compared = cloze.finetune(model, "classes", part, rows[16:], control=True, **allowed, **some)
+    assert compared.comparison is not None and tuned.comparison is None
+    assert (
+        compared.comparison["answer"] in ("yes", "no", "not shown") and compared.comparison["comparison"]["is_control"]
+    )
     with pytest.raises(cloze.InputError, match=r'accept=\["evaluation-in-training"\]'):
         cloze.finetune(model, "classes", rows, rows, **some)
     assert cloze.finetune(model, "classes", rows, rows, accept=["evaluation-in-training"], **some).scores

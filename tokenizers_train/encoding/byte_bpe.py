@@ -64,10 +64,10 @@ class ByteBpeEngine:
         """Build the lookup tables for a vocabulary.
 
         Args:
-            ids: maps each token to its id. A token is spelled with one letter per byte (see `roberta.BYTE_LETTERS`).
-            merges: pairs of tokens, in the order in which they were learned
-            words: the rule that splits text into words
-            unknown: the token for a byte that is not in the vocabulary. If None, such a byte produces no token.
+            ids: Maps each token to its id. A token is spelled with one letter per byte (see `roberta.BYTE_LETTERS`).
+            merges: Pairs of tokens, in the order in which they were learned.
+            words: The rule that splits text into words.
+            unknown: The token for a byte that is not in the vocabulary. If None, such a byte produces no token.
 
         Raises:
             InputError: If a merge contains or produces a token that is not in `ids`, or if both a byte and the unknown
@@ -80,7 +80,7 @@ class ByteBpeEngine:
         self._cache = build_piece_cache(_CACHED_WORDS)
 
     def without_last_tokens(self, num_tokens: int) -> "ByteBpeEngine":
-        """Return an engine for the vocabulary without the last `num_tokens` tokens that it learned.
+        """Return an engine for this byte-level BPE vocabulary without the last `num_tokens` tokens that it learned.
 
         These are the results of the last merges. All other tokens, also special tokens after them, keep their ids.
         """
@@ -93,7 +93,9 @@ class ByteBpeEngine:
         return smaller
 
     def encode(self, data: Bytes, starts: Int64s, ends: Int64s) -> EncodedSentences:
-        """Encode each sentence data[starts[s]:ends[s]] separately. The sentences may be in any order.
+        """Encode each sentence data[starts[s]:ends[s]] separately with byte-level BPE.
+
+        The sentences may be in any order.
 
         Returns:
             The byte-level BPE tokens of the sentences, in the given order, without special tokens.
@@ -129,8 +131,8 @@ def merge_pieces_plain(pieces: Sequence[int], merge_table: Mapping[tuple[int, in
     This is the reference implementation for testing the kernels.
 
     Args:
-        pieces: the ids of the word's bytes
-        merge_table: maps a pair of ids to its rank and the id of the merged token. The lowest rank is merged first.
+        pieces: The ids of the word's bytes.
+        merge_table: Maps a pair of ids to its rank and the id of the merged token. The lowest rank is merged first.
 
     >>> merge_pieces_plain([0, 0, 0, 1], {(0, 0): (1, 2), (0, 1): (0, 3)})
     [2, 3]
@@ -150,8 +152,8 @@ def build_merge_table(
     If a pair occurs twice in `merges`, the later rank is used.
 
     Args:
-        ids: maps each token to its id
-        merges: pairs of tokens, in the order in which they were learned
+        ids: Maps each token to its id.
+        merges: Pairs of tokens, in the order in which they were learned.
 
     Raises:
         InputError: If a merge contains or produces a token that is not in `ids`.
@@ -172,9 +174,9 @@ def _build_model(ids: Mapping[str, int], merges: Sequence[tuple[str, str]], unkn
     """Build the arrays that the kernels read from a vocabulary.
 
     Args:
-        ids: maps each token to its id. A token is spelled with one letter per byte (see `roberta.BYTE_LETTERS`).
-        merges: pairs of tokens, in the order in which they were learned
-        unknown: the token for a byte that is not in the vocabulary. If None, such a byte produces no token.
+        ids: Maps each token to its id. A token is spelled with one letter per byte (see `roberta.BYTE_LETTERS`).
+        merges: Pairs of tokens, in the order in which they were learned.
+        unknown: The token for a byte that is not in the vocabulary. If None, such a byte produces no token.
 
     Raises:
         InputError: If a merge contains or produces a token that is not in `ids`, or if both a byte and the unknown

@@ -51,12 +51,12 @@ class ByteBpeModel(NamedTuple):
     The value of a pair is rank * 2^32 + id of the merged token, or `NO_VALUE` if no merge joins the pair.
 
     Attributes:
-        byte_ids: int64 [256], the id of each byte, or -1 if the byte has no token
-        byte_pairs: uint64 [65536], the value of each pair of bytes, at index 256 * first byte + second byte
+        byte_ids: int64 [256], the id of each byte, or -1 if the byte has no token.
+        byte_pairs: uint64 [65536], the value of each pair of bytes, at index 256 * first byte + second byte.
         pairs: uint64, a hash table with open addressing and a power of two of entries. An entry is left id * 2^32 +
             right id, followed by the pair's value. Both are `NO_VALUE` in an empty entry.
-        pieces: uint32 [MAX_SCAN_BYTES], scratch space for the ids of the current word
-        values: uint64 [MAX_SCAN_BYTES], scratch space for the values of its pairs
+        pieces: uint32 [MAX_SCAN_BYTES], scratch space for the ids of the current word.
+        values: uint64 [MAX_SCAN_BYTES], scratch space for the values of its pairs.
     """
 
     byte_ids: Int64s
@@ -71,8 +71,8 @@ class Progress(NamedTuple):
 
     Attributes:
         position: int64 [2], the index of the current range and the byte offset in the data, or `NOT_STARTED` if no word
-            of this range has been encoded
-        used: int64 [1], the number of ids written so far
+            of this range has been encoded.
+        used: int64 [1], the number of ids written so far.
     """
 
     position: Int64s
@@ -84,9 +84,9 @@ def fill_pair_table(pairs: UInt64s, keys: UInt64s, values: UInt64s) -> None:
     """Insert distinct pairs into an empty hash table (see `ByteBpeModel.pairs`).
 
     Args:
-        pairs: uint64, the table, all `NO_VALUE`; it must have more entries than there are pairs
-        keys: uint64 [pairs], left id * 2^32 + right id of each pair
-        values: uint64 [pairs], the value of each pair (see `ByteBpeModel`)
+        pairs: uint64, the table, initialized to `NO_VALUE`. It must have more entries than there are pairs.
+        keys: uint64 [pairs], left id * 2^32 + right id of each pair.
+        values: uint64 [pairs], the value of each pair (see `ByteBpeModel`).
     """
     for k in range(len(keys)):
         entry = _locate_entry(pairs, keys[k])
@@ -109,9 +109,9 @@ def _find_pair_value(pairs: UInt64s, left: np.uint32, right: np.uint32) -> np.ui
     """Return the value of a pair of adjacent ids, or `NO_VALUE` if no merge joins them.
 
     Args:
-        pairs: the hash table of pairs (see `ByteBpeModel`)
-        left: the left id
-        right: the right id
+        pairs: The hash table of pairs (see `ByteBpeModel`).
+        left: The left id.
+        right: The right id.
     """
     key = np.uint64(left) << _HALF | np.uint64(right)
     entry = _locate_entry(pairs, key)
@@ -141,10 +141,10 @@ def fill_byte_pairs(byte_pairs: UInt64s, byte_ids: Int64s, pairs: UInt64s) -> No
     """Fill `byte_pairs` with the merge value of every pair of bytes.
 
     Args:
-        byte_pairs: uint64 [65536], output: the value of each pair, at index 256 * first byte + second byte. It must be
-            initialized to `NO_VALUE`, because entries of bytes that have no token are left unchanged.
-        byte_ids: int64 [256], the id of each byte, or -1 if the byte has no token
-        pairs: the hash table of pairs (see `ByteBpeModel`)
+        byte_pairs: uint64 [65536], filled with the value of each pair at index 256 * first byte + second byte. It must
+            be initialized to `NO_VALUE`, because entries of bytes that have no token are left unchanged.
+        byte_ids: int64 [256], the id of each byte, or -1 if the byte has no token.
+        pairs: The hash table of pairs (see `ByteBpeModel`).
     """
     for left in range(256):
         for right in range(256):
@@ -169,15 +169,15 @@ def _merge_short(
     The pair with the lowest rank is merged first. If several pairs have that rank, the leftmost one is merged.
 
     Args:
-        byte_pairs: the values of pairs of bytes (see `ByteBpeModel`)
-        pairs: the hash table of pairs (see `ByteBpeModel`)
-        pieces: uint32, the ids of the word's bytes; overwritten with the ids of its tokens
-        values: uint64, scratch space as long as `pieces`; overwritten with the values of the pairs
-        data: the bytes of the text
-        start: offset of the word in `data`
-        length: length of the word in bytes. If it equals `count`, every byte has a token, and the first values are read
+        byte_pairs: The values of pairs of bytes (see `ByteBpeModel`).
+        pairs: The hash table of pairs (see `ByteBpeModel`).
+        pieces: uint32, the ids of the word's bytes. Overwritten with the ids of its tokens.
+        values: uint64, scratch space as long as `pieces`. Overwritten with the values of the pairs.
+        data: The bytes of the text.
+        start: Offset of the word in `data`.
+        length: Length of the word in bytes. If it equals `count`, every byte has a token, and the first values are read
             from `byte_pairs`.
-        count: number of ids in `pieces`
+        count: Number of ids in `pieces`.
     """
     for i in range(count - 1):
         if count == length:
@@ -216,13 +216,13 @@ def _find_lowest(values: UInt64s, count: int) -> tuple[np.uint64, int]:
 def _merge_long(pairs: UInt64s, pieces: UInt32s, count: int) -> int:
     """Merge the first `count` ids of `pieces` in place with a heap, and return how many are left.
 
-    The result is the same as that of `_merge_short`. A heap entry is rank * 2^32 + index of the left id. An entry is
+    The result is the same as with `_merge_short`. A heap entry is rank * 2^32 + index of the left id. An entry is
     outdated if the pair at this index now has another rank.
 
     Args:
-        pairs: the hash table of pairs (see `ByteBpeModel`)
-        pieces: uint32 [count], the ids of the word's bytes; overwritten with the ids of its tokens
-        count: number of ids, below 2^32
+        pairs: The hash table of pairs (see `ByteBpeModel`).
+        pieces: uint32 [count], the ids of the word's bytes. Overwritten with the ids of its tokens.
+        count: Number of ids, below 2^32.
     """
     values = np.full(count, NO_VALUE, np.uint64)
     previous, following = np.arange(-1, count - 1), np.arange(1, count + 1)
@@ -256,11 +256,11 @@ def _push_pair(heap: list[np.uint64], pairs: UInt64s, pieces: UInt32s, left: int
     """Push a pair of adjacent ids onto the heap and return its value.
 
     Args:
-        heap: entries of rank * 2^32 + index of the left id
-        pairs: the hash table of pairs (see `ByteBpeModel`)
-        pieces: the ids of the word
-        left: index of the left id in `pieces`
-        right: index of the right id in `pieces`
+        heap: Heap entries, each of them rank * 2^32 + index of the left id.
+        pairs: The hash table of pairs (see `ByteBpeModel`).
+        pieces: The ids of the word.
+        left: Index of the left id in `pieces`.
+        right: Index of the right id in `pieces`.
 
     Returns:
         The value, or `NO_VALUE` without pushing anything if `right` is past the end or no merge joins the pair.
@@ -278,11 +278,12 @@ def _write_pieces(pieces: UInt32s, count: int, ids: Ids, word_starts: Bytes, use
     """Write the ids of one word to the output, and mark the word start.
 
     Args:
-        pieces: the ids of the word
-        count: number of ids
-        ids: output: written from index `used` on
-        word_starts: output: 1 at index `used`, which must exist even if `count` is 0, and 0 at the word's other ids
-        used: number of ids written before
+        pieces: The ids of the word.
+        count: Number of ids.
+        ids: Output array, written from index `used` on.
+        word_starts: Output array, set to 1 at index `used`, which must exist even if `count` is 0, and to 0 at the
+            word's other ids.
+        used: Number of ids that are already in `ids`.
 
     Returns:
         The first eight bytes of the word's ids as one integer, with the first id in the lowest bits.
@@ -302,13 +303,13 @@ def _encode_long(bpe: ByteBpeModel, data: Bytes, start: int, end: int, ids: Ids,
     """Encode the word data[start:end] of any length and return how many ids were written.
 
     Args:
-        bpe: the vocabulary
-        data: the bytes of the text
-        start: first byte of the word
-        end: end of the word
-        ids: output: written from index `used` on; must have room for one id per byte
-        word_starts: output: set to 1 at the word's first id, 0 at the others
-        used: number of ids written before
+        bpe: The vocabulary.
+        data: The bytes of the text.
+        start: First byte of the word.
+        end: End of the word.
+        ids: Output array, written from index `used` on. It must have room for one id per byte.
+        word_starts: Output array, set to 1 at the word's first id and to 0 at the others.
+        used: Number of ids that are already in `ids`.
     """
     pieces = np.empty(end - start, np.uint32)
     num_letters = _write_byte_ids(bpe.byte_ids, data, start, end, pieces)
@@ -335,15 +336,15 @@ def _encode_short(
     references for each array argument, which costs more than encoding the word.
 
     Args:
-        data: the bytes of the text
-        classes: the class of each code point (see `load_character_classes`)
-        bpe: the vocabulary; its scratch space is overwritten
-        cache: ids of short words; new words are added
-        ids: output: written from index `used` on
-        word_starts: output: set to 1 at the first id of each word, 0 at the others
-        at: byte offset of the first word
-        end: end of the text
-        used: number of ids written before
+        data: The bytes of the text.
+        classes: The class of each code point (see `load_character_classes`).
+        bpe: The vocabulary. Its scratch space is overwritten.
+        cache: Cached ids of short words. New words are added.
+        ids: Output array, written from index `used` on.
+        word_starts: Output array, set to 1 at the first id of each word and to 0 at the others.
+        at: Byte offset of the first word.
+        end: End of the text.
+        used: Number of ids that are already in `ids`.
 
     Returns:
         The byte offset at which it stopped, the end of the word there, and the number of ids written so far.
@@ -391,17 +392,18 @@ def encode_ranges(
     """Encode the texts data[starts[r]:ends[r]] with byte-level BPE, starting at `progress`.
 
     Args:
-        data: the bytes of all texts, from `to_kernel_buffer`
-        starts: int64 [texts], the first byte of each text
-        ends: int64 [texts], the end of each text
-        classes: the class of each code point (see `load_character_classes`)
-        add_prefix_space: whether to put a space before a text that does not begin with one
-        bpe: the vocabulary; its scratch space is overwritten
-        cache: ids of short words; new words are added
-        ids: filled with the ids of all texts
-        word_starts: filled with 1 at the first id of each word, 0 at the others; as long as `ids`
-        offsets: int64 [texts + 1]; offsets[r + 1] is set to the end of text r in `ids`, offsets[0] is left unchanged
-        progress: the point at which to start; updated in place
+        data: The bytes of all texts, from `to_kernel_buffer`.
+        starts: int64 [texts], the first byte of each text.
+        ends: int64 [texts], the end of each text.
+        classes: The class of each code point (see `load_character_classes`).
+        add_prefix_space: Whether to put a space before a text that does not begin with one.
+        bpe: The vocabulary. Its scratch space is overwritten.
+        cache: Cached ids of short words. New words are added.
+        ids: Filled with the ids of all texts.
+        word_starts: Filled with 1 at the first id of each word and 0 at the others. It must be as long as `ids`.
+        offsets: int64 [texts + 1]. offsets[r + 1] is set to the end of text r in `ids`, and offsets[0] is left
+            unchanged.
+        progress: The point at which to start, which is updated in place.
 
     Returns:
         0 if all texts are encoded. Otherwise the minimum number of free entries that `ids` and `word_starts` need after

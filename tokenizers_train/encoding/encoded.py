@@ -16,9 +16,9 @@ class EncodedSentences(NamedTuple):
     """The tokens of a list of sentences. Sentence s has the tokens ids[offsets[s]:offsets[s + 1]].
 
     Attributes:
-        ids: uint16 [tokens] if the vocabulary has at most 65,536 tokens, else uint32
-        offsets: int64 [sentences + 1]
-        word_starts: uint8 [tokens], 1 if the token begins a word, 0 if it continues one
+        ids: uint16 [tokens] if the vocabulary has at most 65,536 tokens, else uint32.
+        offsets: int64 [sentences + 1].
+        word_starts: uint8 [tokens], 1 if the token begins a word, 0 if it continues one.
     """
 
     ids: Ids
@@ -30,11 +30,13 @@ class Engine(Protocol):
     """Encodes byte ranges of UTF-8 text. An engine may cache words, so it must not be shared between threads."""
 
     def encode(self, data: Bytes, starts: Int64s, ends: Int64s) -> EncodedSentences:
-        """Encode each sentence data[starts[s]:ends[s]] separately. The sentences may be in any order.
+        """Encode each sentence data[starts[s]:ends[s]] separately.
+
+        The sentences may be in any order.
 
         Args:
-            data: uint8, UTF-8 bytes
-            starts: int64 [sentences], the first byte of each sentence
+            data: uint8, UTF-8 bytes.
+            starts: int64 [sentences], the first byte of each sentence.
             ends: int64 [sentences], the end of each sentence. Each sentence must lie inside the data and consist of
                 whole UTF-8 characters.
 

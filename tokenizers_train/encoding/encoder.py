@@ -86,8 +86,8 @@ def _rename_pieces(model: Mapping[str, Any], names: Mapping[str, str]) -> dict[s
     Merges that contain or produce a renamed piece are removed.
 
     Args:
-        model: the model, as parsed JSON
-        names: maps each piece to rename to its new name
+        model: The model, as parsed JSON.
+        names: Maps each piece to rename to its new name.
     """
     if isinstance(model["vocab"], list):
         return {**model, "vocab": [[names.get(piece, piece), score] for piece, score in model["vocab"]]}
@@ -124,8 +124,8 @@ class ReferenceEngine:
     supports.
 
     Args:
-        tokenizer: a tokenizer that treats special tokens in a text as ordinary text (see `build_text_tokenizer`)
-        size: number of tokens in the vocabulary, which determines the integer type of the ids
+        tokenizer: A tokenizer that treats special tokens in a text as ordinary text (see `build_text_tokenizer`).
+        size: Number of tokens in the vocabulary, which determines the integer type of the ids.
     """
 
     def __init__(self, tokenizer: Tokenizer, size: int) -> None:
@@ -133,7 +133,9 @@ class ReferenceEngine:
         self._dtype = choose_id_dtype(size)
 
     def encode(self, data: Bytes, starts: Int64s, ends: Int64s) -> EncodedSentences:
-        """Encode each sentence data[starts[s]:ends[s]] separately. The sentences may be in any order.
+        """Encode each sentence data[starts[s]:ends[s]] separately with the Hugging Face tokenizers library.
+
+        The sentences may be in any order.
 
         The ranges are not checked, and must consist of whole UTF-8 characters.
 
@@ -193,7 +195,7 @@ class Encoder:
         tokens after the learned pieces (such as <mask>) keep their ids.
 
         Args:
-            size: between the number of tokens before the first merge and the size of the vocabulary
+            size: Between the number of tokens before the first merge and the size of the vocabulary.
         """
         assert isinstance(self._engine, (WordPieceEngine, ByteBpeEngine)), "only what grows by merges has beginnings"
         smaller = copy(self)
@@ -204,10 +206,10 @@ class Encoder:
         """Encode sentences given as byte ranges of a text column. Each sentence is encoded separately.
 
         Args:
-            texts: large_string column without nulls
+            texts: large_string column without nulls.
             starts: int64 [sentences], first byte of each sentence in `to_text_buffers(texts).data`. Sentences may be in
                 any order.
-            ends: int64 [sentences], end of each sentence (exclusive)
+            ends: int64 [sentences], end of each sentence (exclusive).
 
         Returns:
             The tokens of the sentences, in the given order, without special tokens.
@@ -232,8 +234,8 @@ class Encoder:
         extended. For other algorithms `starts` is returned unchanged.
 
         Args:
-            data: bytes of the text column
-            starts: int64 [sentences], first byte of each sentence, as returned by `sentence_offsets`
+            data: Bytes of the text column.
+            starts: int64 [sentences], first byte of each sentence, as returned by `sentence_offsets`.
             rows: int64 [texts + 1]. Text t has the sentences rows[t] to rows[t + 1] - 1.
 
         Returns:
@@ -288,10 +290,10 @@ def encode_plain(vocabulary: Vocabulary, texts: pa.Array, starts: Int64s, ends: 
     This is the reference implementation for testing `Encoder.encode_sentences`.
 
     Args:
-        vocabulary: the vocabulary
-        texts: large_string column without nulls
-        starts: int64 [sentences], first byte of each sentence in `to_text_buffers(texts).data`
-        ends: int64 [sentences], end of each sentence (exclusive)
+        vocabulary: The vocabulary.
+        texts: large_string column without nulls.
+        starts: int64 [sentences], first byte of each sentence in `to_text_buffers(texts).data`.
+        ends: int64 [sentences], end of each sentence (exclusive).
 
     Raises:
         InputError: If the column or a range is not valid, or if the tokenizers library fails on a text.

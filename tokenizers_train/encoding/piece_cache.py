@@ -59,10 +59,10 @@ def find_entry(cache: PieceCache, low: np.uint64, high: np.uint64, length: int) 
     The index refers to `cache.entries` and is passed to `get_packed_ids` and `count_ids`.
 
     Args:
-        cache: the cache
-        low: bytes 0-7 of the word. The first byte is the lowest, and missing bytes are zero.
-        high: bytes 8-15 of the word, in the same format
-        length: length of the word in bytes, from 1 to 16
+        cache: The cache.
+        low: Bytes 0-7 of the word. The first byte is the lowest, and missing bytes are zero.
+        high: Bytes 8-15 of the word, in the same format.
+        length: Length of the word in bytes, from 1 to 16.
     """
     entries = cache.entries
     entry = _locate_bucket(entries, low, high)
@@ -75,7 +75,7 @@ def find_entry(cache: PieceCache, low: np.uint64, high: np.uint64, length: int) 
 
 @kernel
 def get_packed_ids(cache: PieceCache, entry: int) -> np.uint64:
-    """Return the ids of an entry, whose index is that of `find_entry`, packed into one integer.
+    """Return the ids of a cache entry, packed into one integer. `entry` is an index returned by `find_entry`.
 
     The first id is in the lowest bits, and unused bits are zero.
     """
@@ -85,7 +85,7 @@ def get_packed_ids(cache: PieceCache, entry: int) -> np.uint64:
 
 @kernel
 def count_ids(cache: PieceCache, entry: int) -> int:
-    """Return the number of ids in an entry, whose index is that of `find_entry`."""
+    """Return the number of ids in a cache entry. `entry` is an index returned by `find_entry`."""
     return int(np.int64(cache.entries[entry + 3] & _COUNT_MASK))
 
 
@@ -94,11 +94,11 @@ def remember(cache: PieceCache, low: np.uint64, high: np.uint64, length: int, id
     """Cache the ids of a word after a miss in `find_entry`. This may evict another word.
 
     Args:
-        low: bytes 0-7 of the word, as in `find_entry`
-        high: bytes 8-15 of the word
-        length: length of the word in bytes, from 1 to 16
-        ids: the ids, packed as `get_packed_ids` returns them
-        count: number of ids
+        low: Bytes 0-7 of the word, as in `find_entry`.
+        high: Bytes 8-15 of the word.
+        length: Length of the word in bytes, from 1 to 16.
+        ids: The ids, packed as `get_packed_ids` returns them.
+        count: Number of ids.
     """
     entries = cache.entries
     entry = _locate_bucket(entries, low, high)
@@ -127,11 +127,11 @@ def _has_word(entries: UInt64s, entry: int, low: np.uint64, high: np.uint64, len
     A single comparison is used, so that there is only one branch to predict.
 
     Args:
-        entries: the field `PieceCache.entries`
-        entry: index of the entry
-        low: bytes 0-7 of the word. The first byte is the lowest, and missing bytes are zero.
-        high: bytes 8-15 of the word, in the same format
-        length: length of the word in bytes
+        entries: The field `PieceCache.entries`.
+        entry: Index of the entry.
+        low: Bytes 0-7 of the word. The first byte is the lowest, and missing bytes are zero.
+        high: Bytes 8-15 of the word, in the same format.
+        length: Length of the word in bytes.
     """
     other = (entries[entry] ^ low) | (entries[entry + 1] ^ high) | ((entries[entry + 3] >> _COUNT_BITS) ^ length)
     return bool(other == 0)

@@ -36,8 +36,8 @@ class Trie(NamedTuple):
     """A byte trie stored as a double array.
 
     Attributes:
-        cells: int64, each label | (id + 1) << 9 | index of the children << 36
-        roots: int64, the node of each root
+        cells: int64, each label | (id + 1) << 9 | index of the children << 36.
+        roots: int64, the node of each root.
     """
 
     cells: Int64s
@@ -52,10 +52,10 @@ def build_trie(
     An empty piece assigns its id to the root itself.
 
     Args:
-        pieces: the bytes of each piece
-        ids: one id per piece, from 0 to MAX_VALUE
-        roots: one root per piece, from 0 to num_roots - 1 (default: all pieces are below root 0)
-        num_roots: number of roots
+        pieces: The bytes of each piece.
+        ids: One id per piece, from 0 to MAX_VALUE.
+        roots: One root per piece, from 0 to num_roots - 1 (default: all pieces are below root 0).
+        num_roots: Number of roots.
 
     Raises:
         InputError: If a root has the same piece twice or an id is out of range.
@@ -94,10 +94,10 @@ def _build_sorted(
     """Build the trie of sorted pieces. The number of cells is doubled until they fit.
 
     Args:
-        data: the bytes of all pieces, one after another, sorted by root and then by bytes
-        offsets: int64 [pieces + 1], the start of each piece in `data`
-        values: int64 [pieces], the id of each piece
-        first_of_root: int64 [roots + 1], the index of the first piece of each root, and the number of pieces
+        data: The concatenated bytes of all pieces, sorted by root and then by bytes.
+        offsets: int64 [pieces + 1], the start of each piece in `data`.
+        values: int64 [pieces], the id of each piece.
+        first_of_root: int64 [roots + 1], the index of the first piece of each root, and the number of pieces.
     """
     num_roots = len(first_of_root) - 1
     num_cells = len(data) + 8 * _NUM_LABELS
@@ -114,7 +114,7 @@ def _build_sorted(
 
 
 def keep_values_below(trie: Trie, limit: int) -> Trie:
-    """Return a copy of the trie without the ids of at least `limit`. Their nodes stay but have no id."""
+    """Return a copy of the trie without the ids that are `limit` or higher. Their nodes remain, but have no id."""
     arrays = (
         np.where(nodes >> _LABEL_BITS & _VALUE_MASK > limit, nodes & ~(_VALUE_MASK << _LABEL_BITS), nodes)
         for nodes in trie
@@ -126,7 +126,7 @@ def keep_values_below(trie: Trie, limit: int) -> Trie:
 def find_child(trie: Trie, node: int, byte: int) -> int:
     """Return the child of a node for the given byte, or -1 if no piece continues with this byte.
 
-    A node is the content of a cell, so the search begins with an entry of `trie.roots`.
+    A node is given by the content of its cell. Start at a root by passing an entry of `trie.roots`.
     """
     child = trie.cells[(node >> (_LABEL_BITS + _VALUE_BITS)) + byte]
     return child if child & _LABEL_MASK == byte else -1
@@ -150,12 +150,12 @@ def fill_cells(
     """Write the trie of sorted pieces into empty cells, level by level from the roots.
 
     Args:
-        data: the bytes of all pieces, one after another, sorted by root and then by bytes
-        offsets: int64 [pieces + 1], the start of each piece in `data`
-        values: int64 [pieces], the id of each piece
-        first_of_root: int64 [roots + 1], the index of the first piece of each root, and the number of pieces
-        cells: int64, output; every cell must be initialized to `_EMPTY`
-        roots: int64 [roots], output: the node of each root
+        data: The concatenated bytes of all pieces, sorted by root and then by bytes.
+        offsets: int64 [pieces + 1], the start of each piece in `data`.
+        values: int64 [pieces], the id of each piece.
+        first_of_root: int64 [roots + 1], the index of the first piece of each root, and the number of pieces.
+        cells: int64, the output array. Every cell must be initialized to `_EMPTY`.
+        roots: int64 [roots], filled with the node of each root.
 
     Returns:
         The number of cells used, or -1 if there are not enough cells. In that case the output must not be used.
@@ -211,15 +211,16 @@ def _queue_children(
     """Append the children of a node to the queue. Each child gets its own range of the sorted pieces.
 
     Args:
-        data: the bytes of all pieces
-        offsets: int64 [pieces + 1], the start of each piece in `data`
-        first: index of the first piece that is longer than `depth` and below the node
-        last: index after the last such piece
-        depth: number of bytes on the path from the root to the node
-        labels: the distinct bytes at position `depth` of these pieces, ascending
-        base: base index of the node: the child for a byte has the cell base + byte
-        queue: int64 [nodes, 4], output: the first piece, the end of the pieces, the depth and the cell of each child
-        queued: number of nodes in the queue, after which the children are written
+        data: The bytes of all pieces.
+        offsets: int64 [pieces + 1], the start of each piece in `data`.
+        first: Index of the first piece that is longer than `depth` and below the node.
+        last: Index after the last such piece.
+        depth: Number of bytes on the path from the root to the node.
+        labels: The distinct bytes at position `depth` of these pieces, ascending.
+        base: Base index of the node: the child for a byte has the cell base + byte.
+        queue: int64 [nodes, 4], filled with the first piece, the end of the pieces, the depth and the cell of each
+            child.
+        queued: Number of nodes that are already in the queue. The children are written after them.
     """
     for number, label in enumerate(labels):
         entry = queue[queued + number]
@@ -241,12 +242,12 @@ def _list_labels(
     """Write the distinct bytes at position `depth` of some pieces into `labels`, ascending, and return their number.
 
     Args:
-        data: the bytes of all pieces, which must be sorted
-        offsets: int64 [pieces + 1], the start of each piece in `data`
-        first: index of the first piece
-        last: index after the last piece. Each of these pieces must be longer than `depth`.
-        depth: the position in a piece
-        labels: int64 [256], output
+        data: The bytes of all pieces, which must be sorted.
+        offsets: int64 [pieces + 1], the start of each piece in `data`.
+        first: Index of the first piece.
+        last: Index after the last piece. Each of these pieces must be longer than `depth`.
+        depth: The position in a piece.
+        labels: int64 [256], the output array.
     """
     number = 0
     for piece in range(first, last):
@@ -272,12 +273,12 @@ def _find_free_base(
     the base is `top`, and the next search starts at a later cell.
 
     Args:
-        cells: int64, the cells of the trie
-        used_bases: uint8 [cells], 1 for each index that is already the base of a node
-        labels: the bytes of the children, ascending
-        num_labels: number of labels
-        low: the cell at which the search starts
-        top: the cell after the last one that may be used
+        cells: int64, the cells of the trie.
+        used_bases: uint8 [cells], 1 for each index that is already the base of a node.
+        labels: The bytes of the children, ascending.
+        num_labels: Number of labels.
+        low: The cell at which the search starts.
+        top: The cell after the last one that may be used.
 
     Returns:
         The base index, and the cell at which the next search starts.

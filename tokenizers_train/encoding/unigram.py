@@ -36,9 +36,9 @@ class UnigramEngine:
     """Encodes sentences with a Unigram vocabulary (see `encoded.Engine`) and caches short words.
 
     Args:
-        pieces: the tokens and their scores, in the order of their ids
-        unknown_id: the id for characters that no piece covers
-        words: the rule that splits text into words
+        pieces: The tokens and their scores, in the order of their ids.
+        unknown_id: The id for characters that no piece covers.
+        words: The rule that splits text into words.
 
     Raises:
         InputError: If a token occurs twice, if `unknown_id` is None or out of range, if a score is NaN or its absolute
@@ -64,7 +64,9 @@ class UnigramEngine:
         self._cache = build_piece_cache()
 
     def encode(self, data: Bytes, starts: Int64s, ends: Int64s) -> EncodedSentences:
-        """Encode each sentence data[starts[s]:ends[s]] separately. The sentences may be in any order.
+        """Encode each sentence data[starts[s]:ends[s]] separately with Unigram.
+
+        The sentences may be in any order.
 
         Returns:
             The most probable Unigram tokens of the sentences, in the given order, without special tokens.
@@ -91,8 +93,8 @@ def _check_scores(pieces: Sequence[tuple[str, float]], lowest: float) -> None:
     """Check that each score is a usable number, and that unknown characters do not get positive scores.
 
     Args:
-        pieces: the tokens and their scores
-        lowest: the lowest score
+        pieces: The tokens and their scores.
+        lowest: The lowest score.
 
     Raises:
         InputError: If a score is NaN or its absolute value is at least 1e100, or if `lowest` is above 10.

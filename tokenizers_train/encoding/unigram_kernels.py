@@ -38,10 +38,10 @@ class UnigramModel(NamedTuple):
     """A Unigram vocabulary in arrays.
 
     Attributes:
-        trie: maps the bytes of each piece to its id
-        scores: float64, the score of each id
-        unknown_id: the id for characters that no piece covers
-        unknown_score: the score of each such character
+        trie: Maps the bytes of each piece to its id.
+        scores: float64, the score of each id.
+        unknown_id: The id for characters that no piece covers.
+        unknown_score: The score of each such character.
     """
 
     trie: Trie
@@ -54,10 +54,10 @@ class BestPaths(NamedTuple):
     """Scratch space for one word. Each position in the word has an entry for the best segmentation that ends there.
 
     Attributes:
-        word: uint8, the bytes of the word
-        scores: float64, the sum of the pieces' scores, or minus infinity if no segmentation ends there
-        starts: int32, the start of the last piece
-        ids: int32, the id of the last piece
+        word: uint8, the bytes of the word.
+        scores: float64, the sum of the pieces' scores, or minus infinity if no segmentation ends there.
+        starts: int32, the start of the last piece.
+        ids: int32, the id of the last piece.
     """
 
     word: Bytes
@@ -83,11 +83,11 @@ def write_best_pieces(model: UnigramModel, length: int, paths: BestPaths, ids: I
     """Write the ids of the best segmentation of paths.word[:length] to ids[used:], and return how many were written.
 
     Args:
-        model: the vocabulary
-        length: length of the word in bytes
-        paths: the word; the other arrays are overwritten
-        ids: output. At most one id is written per byte.
-        used: number of ids written before
+        model: The vocabulary.
+        length: Length of the word in bytes.
+        paths: Holds the word in `paths.word`. Its other arrays are scratch space.
+        ids: Output array, written from index `used` on. At most one id is written per byte.
+        used: Number of ids that are already in `ids`.
     """
     word, scores, starts, last_ids = paths
     for place in range(1, length + 1):
@@ -131,11 +131,11 @@ def _write_path(unknown_id: int, paths: BestPaths, length: int, ids: Ids, used: 
     Consecutive unknown characters become one id.
 
     Args:
-        unknown_id: the id for characters that no piece covers
-        paths: the best segmentation up to each position of the word
-        length: length of the word in bytes
-        ids: output: written from index `used` on
-        used: number of ids written before
+        unknown_id: The id for characters that no piece covers.
+        paths: The best segmentation up to each position of the word.
+        length: Length of the word in bytes.
+        ids: Output array, written from index `used` on.
+        used: Number of ids that are already in `ids`.
     """
     number, place, next_id = 0, length, -1
     while place > 0:
@@ -166,16 +166,16 @@ def encode_ranges(
     """Encode the texts data[starts[r]:ends[r]] with Unigram, continuing from `state`.
 
     Args:
-        data: the bytes of all texts
-        starts: int64 [texts], the first byte of each text
-        ends: int64 [texts], the end of each text
-        rules: the table of normalized characters
-        lowercase: whether to lower-case words
-        model: the vocabulary
-        cache: ids of short words; new words are added
-        ids: filled with the ids of all texts
-        word_starts: must be zero-initialized; set to 1 at the first token of each word
-        offsets: int64 [texts + 1]; offsets[r + 1] is set to the end of text r in `ids`
+        data: The bytes of all texts.
+        starts: int64 [texts], the first byte of each text.
+        ends: int64 [texts], the end of each text.
+        rules: The table of normalized characters.
+        lowercase: Whether to lower-case words.
+        model: The vocabulary.
+        cache: Cached ids of short words. New words are added.
+        ids: Filled with the ids of all texts.
+        word_starts: Must be initialized to zero. Set to 1 at the first token of each word.
+        offsets: int64 [texts + 1]. offsets[r + 1] is set to the end of text r in `ids`.
         state: int64 [3], updated in place: the index of the current text, the byte offset in the data (-1 for the start
             of the text), and the number of ids written. Initialize it to (0, -1, 0).
 
@@ -212,20 +212,20 @@ def encode_range(
     word_starts: Bytes,
     used: int,
 ) -> tuple[int, int]:
-    """Encode data[at:end] until the output is full.
+    """Encode data[at:end] with Unigram, stopping early if the output is full.
 
     Args:
-        data: the bytes of all texts
-        at: byte offset of the first byte to encode
-        end: end of the text
-        rules: the table of normalized characters
-        lowercase: whether to lower-case words
-        model: the vocabulary
-        cache: ids of short words; new words are added
-        paths: scratch space for `_MAX_SHARED_BYTES` bytes of text, from `build_paths`
-        ids: output: written from index `used` on
-        word_starts: must be zero from `used` on; set to 1 at the first token of each word
-        used: number of ids written before
+        data: The bytes of all texts.
+        at: Byte offset of the first byte to encode.
+        end: End of the text.
+        rules: The table of normalized characters.
+        lowercase: Whether to lower-case words.
+        model: The vocabulary.
+        cache: Cached ids of short words. New words are added.
+        paths: Scratch space for `_MAX_SHARED_BYTES` bytes of text, from `build_paths`.
+        ids: Output array, written from index `used` on.
+        word_starts: Must be zero from index `used` on. Set to 1 at the first token of each word.
+        used: Number of ids that are already in `ids`.
 
     Returns:
         The byte offset at which it stopped, and the number of ids written so far.
@@ -274,18 +274,18 @@ def encode_chunk(
     """Encode the words of data[at:end], which has no ASCII white space.
 
     Args:
-        data: the bytes of all texts
-        at: byte offset of the first byte to encode
-        end: end of the chunk
-        rules: the table of normalized characters
-        model: the vocabulary
-        paths: scratch space for at least end - at bytes of text, from `build_paths`
-        ids: output: written from index `used` on
-        word_starts: must be zero from `used` on; set to 1 at the first token of each word
-        used: number of ids written before
+        data: The bytes of all texts.
+        at: Byte offset of the first byte to encode.
+        end: End of the chunk.
+        rules: The table of normalized characters.
+        model: The vocabulary.
+        paths: Scratch space for at least end - at bytes of text, from `build_paths`.
+        ids: Output array, written from index `used` on.
+        word_starts: Must be zero from index `used` on. Set to 1 at the first token of each word.
+        used: Number of ids that are already in `ids`.
 
     Returns:
-        The new end of the ids and the number of words. If `ids` is too short, the end is -1, and `word_starts` is
+        The new value of `used` and the number of words. If `ids` is too short, the first is -1, and `word_starts` is
         restored.
     """
     first, num_words, num_read = used, 0, 0
@@ -316,17 +316,17 @@ def encode_long_chunk(
     """Encode the words of data[at:end] like `encode_chunk`, with newly allocated scratch space, for text of any length.
 
     Args:
-        data: the bytes of all texts
-        at: byte offset of the first byte to encode
-        end: end of the chunk
-        rules: the table of normalized characters
-        model: the vocabulary
-        ids: output: written from index `used` on
-        word_starts: must be zero from `used` on; set to 1 at the first token of each word
-        used: number of ids written before
+        data: The bytes of all texts.
+        at: Byte offset of the first byte to encode.
+        end: End of the chunk.
+        rules: The table of normalized characters.
+        model: The vocabulary.
+        ids: Output array, written from index `used` on.
+        word_starts: Must be zero from index `used` on. Set to 1 at the first token of each word.
+        used: Number of ids that are already in `ids`.
 
     Returns:
-        The new end of the ids, or -1 if `ids` is too short, and the number of words.
+        The new value of `used`, or -1 if `ids` is too short, and the number of words.
     """
     return encode_chunk(data, at, end, rules, model, build_paths(end - at), ids, word_starts, used)
 

@@ -45,11 +45,11 @@ class WordPieceEngine:
     """Encodes sentences with a WordPiece vocabulary and caches short words. It must not be shared between threads.
 
     Args:
-        ids: maps each token to its id
-        words: the rule that splits text into words
-        unknown: the token for a word that cannot be split into pieces
-        prefix: the prefix of pieces that continue a word
-        max_word_length: words with more characters than this are encoded as the unknown token
+        ids: Maps each token to its id.
+        words: The rule that splits text into words.
+        unknown: The token for a word that cannot be split into pieces.
+        prefix: The prefix of pieces that continue a word.
+        max_word_length: Words with more characters than this are encoded as the unknown token.
 
     Raises:
         InputError: If the unknown token is not in `ids`.
@@ -81,7 +81,7 @@ class WordPieceEngine:
         self._buffer = build_word_buffer()
 
     def without_last_tokens(self, num_tokens: int) -> "WordPieceEngine":
-        """Return an engine for the vocabulary without the last `num_tokens` tokens that it learned.
+        """Return an engine for this WordPiece vocabulary without the last `num_tokens` tokens that it learned.
 
         These are the tokens with the highest ids. The unknown token is always kept.
         """
@@ -93,7 +93,9 @@ class WordPieceEngine:
         return smaller
 
     def encode(self, data: Bytes, starts: Int64s, ends: Int64s) -> EncodedSentences:
-        """Encode each sentence data[starts[s]:ends[s]] separately. The sentences may be in any order.
+        """Encode each sentence data[starts[s]:ends[s]] separately with WordPiece.
+
+        The sentences may be in any order.
 
         Returns:
             The WordPiece tokens of the sentences, in the given order, without special tokens.
@@ -120,9 +122,9 @@ class WordPieceEngine:
         """Encode words found by the reference tokenizer and append them to the output.
 
         Args:
-            output: the arrays that the kernels fill
-            words: the normalized words
-            state: the state of `encode_ranges`. Tokens are written from index state[2] on, and only state[2] is
+            output: The arrays that the kernels fill.
+            words: The normalized words.
+            state: The state of `encode_ranges`. Tokens are written from index state[2] on, and only state[2] is
                 updated.
 
         Returns:
@@ -148,9 +150,9 @@ class WordPieceEngine:
         """Double the output arrays or the word buffer, depending on why the kernel stopped. Returns the new output.
 
         Args:
-            output: the arrays that the kernels fill
+            output: The arrays that the kernels fill.
             stop_reason: NEEDS_ROOM (the output arrays are doubled) or NEEDS_BUFFER (the word buffer of this engine is
-                doubled, and the output is returned unchanged)
+                doubled, and the output is returned unchanged).
         """
         if stop_reason == NEEDS_BUFFER:
             self._buffer = build_word_buffer(2 * len(self._buffer.text))
@@ -170,8 +172,8 @@ def _build_trie(ids: tuple[tuple[str, int], ...], prefix: str) -> Trie:
     every thread has its own engine.
 
     Args:
-        ids: each token and its id
-        prefix: the prefix of pieces that continue a word
+        ids: Each token and its id.
+        prefix: The prefix of pieces that continue a word.
     """
     tokens = [token.encode() for token, _ in ids]
     encoded_prefix = prefix.encode()

@@ -39,10 +39,10 @@ class WordPieceModel(NamedTuple):
     """A WordPiece vocabulary in arrays.
 
     Attributes:
-        trie: the pieces, with one root for pieces that begin a word and one for pieces that continue it
-        standalone_ids: int64 [128], the id of each ASCII character as a word
-        unknown_id: the id of a word that cannot be split into pieces
-        max_characters: words with more characters than this are unknown
+        trie: The pieces, with one root for pieces that begin a word and one for pieces that continue it.
+        standalone_ids: int64 [128], the id of each ASCII character as a word.
+        unknown_id: The id of a word that cannot be split into pieces.
+        max_characters: Words with more characters than this are unknown.
     """
 
     trie: Trie
@@ -75,12 +75,12 @@ def encode_ranges(
     """Encode the texts of `ranges` with WordPiece, continuing from `state`.
 
     Args:
-        ranges: the texts
-        rules: the character tables
-        model: the vocabulary
-        cache: ids of short words; new words are added
-        output: filled with ids, word starts and offsets; offsets[0] is left unchanged
-        buffer: scratch space for normalized words
+        ranges: The texts.
+        rules: The character tables.
+        model: The vocabulary.
+        cache: Cached ids of short words. New words are added.
+        output: Filled with ids, word starts and offsets. offsets[0] is left unchanged.
+        buffer: Scratch space for normalized words.
         state: int64 [3], updated in place: the index of the current text, the byte offset in the data, and the number
             of tokens written. Initialize it to (0, start of the first text, 0).
 
@@ -140,11 +140,11 @@ def encode_words(words: Ranges, model: WordPieceModel, output: Output, state: In
     """Encode words that are already normalized. `output.offsets` is not changed.
 
     Args:
-        words: the words, as byte ranges
-        model: the vocabulary
-        output: filled with ids and word starts
+        words: The words, as byte ranges.
+        model: The vocabulary.
+        output: Filled with ids and word starts.
         state: int64 [3], updated in place: the index of the first word to encode, an unused entry, and the number of
-            tokens written. If the result is NEEDS_ROOM, state[0] is set to the next word; otherwise it is left
+            tokens written. If the result is NEEDS_ROOM, state[0] is set to the next word. Otherwise it is left
             unchanged.
 
     Returns:
@@ -172,13 +172,13 @@ def write_longest_pieces(
     If nothing matches or the word has too many characters, only the unknown token is written.
 
     Args:
-        text: bytes that contain the word
-        start: first byte of the word
-        end: end of the word
-        characters: number of characters in the word
-        model: the vocabulary
-        output: the ids and word starts are written from index `total` on
-        total: number of tokens written before
+        text: Bytes that contain the word.
+        start: First byte of the word.
+        end: End of the word.
+        characters: Number of characters in the word.
+        model: The vocabulary.
+        output: The ids and word starts are written from index `total` on.
+        total: Number of tokens that are already in the output.
 
     Returns:
         The number of tokens written so far.
@@ -214,12 +214,12 @@ def _write_buffered_words(
     """Write the pieces of the first `num_words` words in the buffer.
 
     Args:
-        buffer: the normalized words
-        num_words: number of words
-        model: the vocabulary
-        cache: ids of short words; new words are added
-        output: the ids and word starts are written from index `total` on
-        total: number of tokens written before
+        buffer: The normalized words.
+        num_words: Number of words.
+        model: The vocabulary.
+        cache: Cached ids of short words. New words are added.
+        output: The ids and word starts are written from index `total` on.
+        total: Number of tokens that are already in the output.
 
     Returns:
         The number of tokens written so far.
@@ -258,14 +258,14 @@ def _write_new_word(
     """Write the pieces of an uncached ASCII word and cache them.
 
     Args:
-        low: bytes 0-7 of the word. The first byte is the lowest, and missing bytes are zero.
-        high: bytes 8-15 of the word, in the same format
-        length: length of the word in bytes, from 1 to 16
-        model: the vocabulary
-        cache: the word is added to it
-        output: the ids and word starts are written from index `total` on
-        total: number of tokens written before
-        buffer: scratch space; the first 16 bytes of its text are overwritten
+        low: Bytes 0-7 of the word. The first byte is the lowest, and missing bytes are zero.
+        high: Bytes 8-15 of the word, in the same format.
+        length: Length of the word in bytes, from 1 to 16.
+        model: The vocabulary.
+        cache: The word is added to it.
+        output: The ids and word starts are written from index `total` on.
+        total: Number of tokens that are already in the output.
+        buffer: Scratch space. The first 16 bytes of its text are overwritten.
 
     Returns:
         The number of tokens written so far.
@@ -298,11 +298,11 @@ def _save_state(state: Int64s, r: int, at: int, total: int, stop_reason: int) ->
     """Store the current position in `state` and return `stop_reason`.
 
     Args:
-        state: int64 [3], output: the next three arguments
-        r: index of the current text
-        at: byte offset in the data
-        total: number of tokens written so far
-        stop_reason: DONE, NEEDS_ROOM, NEEDS_BUFFER or NEEDS_REFERENCE (see `encode_ranges`)
+        state: int64 [3], output: the next three arguments.
+        r: Index of the current text.
+        at: Byte offset in the data.
+        total: Number of tokens written so far.
+        stop_reason: DONE, NEEDS_ROOM, NEEDS_BUFFER or NEEDS_REFERENCE (see `encode_ranges`).
     """
     state[0], state[1], state[2] = r, at, total
     return stop_reason

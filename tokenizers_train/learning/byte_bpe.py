@@ -53,10 +53,10 @@ class SpelledWords(NamedTuple):
     """Distinct words, spelled as sequences of piece ids.
 
     Attributes:
-        letters: the strings of the initial pieces (single characters or bytes), in the order of their ids
-        cells: the words
-        mergeable: int64, one entry per group of words with the same count, by ascending count: how many words of the
-            group have at least two letters and no skipped letter
+        letters: The strings of the initial pieces (single characters or bytes), in the order of their ids.
+        cells: The words.
+        mergeable: int64, one entry per group of words with the same count, in ascending order of the count: the number
+            of words in the group with at least two letters and no skipped letter.
     """
 
     letters: list[str]
@@ -68,15 +68,15 @@ def lay_out_words(counts: WordCounts, letters: list[str], ids: tuple[Int32s, Int
     """Spell words as piece ids, grouped by their counts.
 
     Args:
-        counts: the word counts
-        letters: the strings of the initial pieces, in the order of their ids
-        ids: two arrays with the id of each letter, the first for a word's first letter and the second for all later
+        counts: The word counts.
+        letters: The strings of the initial pieces, in the order of their ids.
+        ids: Two arrays with the id of each letter, the first for a word's first letter and the second for all later
             ones. They are indexed by code point, or by byte if they have 256 entries. A letter with the id -1 is
             skipped.
-        num_letters: total number of letters in the distinct words
+        num_letters: Total number of letters in the distinct words.
 
     Raises:
-        InputError: If there are so many letters that `num_letters` plus the number of words plus 1 is 2^31 or more.
+        InputError: If `num_letters` plus the number of words is 2^31 - 1 or more.
     """
     num_cells = num_letters + counts.num_rows + 1
     if num_cells > MAX_CELLS:
@@ -109,9 +109,9 @@ def learn_merges_plain(words: SpelledWords, max_merges: int, min_frequency: int)
     This is its reference implementation, for tests. The words are not changed.
 
     Args:
-        words: the words
-        max_merges: maximum number of merges
-        min_frequency: minimum count of a pair for it to be merged
+        words: The words.
+        max_merges: Maximum number of merges.
+        min_frequency: Minimum count of a pair for it to be merged.
 
     Returns:
         The ids of the left and right piece of each merge, in order.
@@ -154,9 +154,9 @@ def learn_merges(words: SpelledWords, max_merges: int, min_frequency: int) -> In
     """Learn BPE merges from spelled words. Ties between equally frequent pairs are broken by the lower ids.
 
     Args:
-        words: the words; the arrays in `words.cells` are overwritten
-        max_merges: maximum number of merges
-        min_frequency: minimum count of a pair for it to be merged
+        words: The words. The arrays in `words.cells` are overwritten.
+        max_merges: Maximum number of merges.
+        min_frequency: Minimum count of a pair for it to be merged.
 
     Returns:
         int64 [merges, 2], the ids of the left and right piece of each merge, in order. Merge k creates the piece with
@@ -174,12 +174,11 @@ def learn_merges(words: SpelledWords, max_merges: int, min_frequency: int) -> In
 
 
 def compute_min_merged_count(words: SpelledWords, max_merges: int) -> int:
-    """Return a lower bound on the count of any pair that is merged in the first `max_merges` merges; 0 if there is
-    none.
+    """Return a lower bound on the counts of the pairs merged in the first `max_merges` merges, or 0 if there is none.
 
     A word with at least two letters becomes a single piece only by the merge that creates this piece. So if more than
-    `max_merges` words have at least some count, one of them still contains a pair before each merge, and that pair has
-    at least this count.
+    `max_merges` words have a count of at least c, one of them still contains a pair before each merge, and the count of
+    that pair is at least c.
     """
     words_as_frequent = np.cumsum(words.mergeable[::-1])[::-1]  # words of each run, and of those with higher counts
     return int(words.cells.counts[words_as_frequent > max_merges].max(initial=0))
@@ -216,7 +215,7 @@ def train_byte_bpe(counts: WordCounts, settings: VocabularySettings) -> Vocabula
     """Train a byte-level BPE vocabulary of at most `settings.size` tokens.
 
     Raises:
-        InputError: If there are no words, or too many (see `lay_out_words`).
+        InputError: If there are no words, or if their number plus their total length in bytes is 2^31 - 1 or more.
     """
     words = spell_bytes(counts)
     first, last = list(SPECIAL_TOKENS.values())[:-1], SPECIAL_TOKENS["mask"]
@@ -230,10 +229,13 @@ def train_byte_bpe(counts: WordCounts, settings: VocabularySettings) -> Vocabula
 
 
 def spell_bytes(counts: WordCounts) -> SpelledWords:
-    """Spell words as bytes, so that each byte is a letter. The id of a byte is the rank of its letter by code point.
+    """Convert words to sequences of byte ids, to train byte-level BPE.
+
+    In a byte-level vocabulary, each byte is represented by a character (see `roberta.BYTE_LETTERS`). Ids are assigned
+    to the bytes in the code-point order of these characters.
 
     Raises:
-        InputError: If there are no words, or too many (see `lay_out_words`).
+        InputError: If there are no words, or if their number plus their total length in bytes is 2^31 - 1 or more.
     """
     if not counts.num_rows:
         raise InputError("There are no words to train a vocabulary from: every document is empty or was dropped.")

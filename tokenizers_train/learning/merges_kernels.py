@@ -47,11 +47,11 @@ def count_letters(
     """Count how often each code point occurs, weighted by word counts.
 
     Args:
-        data: UTF-8 bytes of all words
-        offsets: int64 [words + 1], offsets of the words in `data`
-        counts: int64 [words], how often each word occurs
-        totals: int64 [NUM_CODES], incremented in place
-        is_inner: bool [NUM_CODES], set to True for code points that occur after the first letter of a word
+        data: UTF-8 bytes of all words.
+        offsets: int64 [words + 1], offsets of the words in `data`.
+        counts: int64 [words], how often each word occurs.
+        totals: int64 [NUM_CODES], incremented in place.
+        is_inner: bool [NUM_CODES], set to True for code points that occur after the first letter of a word.
 
     Returns:
         The total number of letters in the distinct words.
@@ -84,17 +84,17 @@ def spell_words(
     """Write the ids of the letters of all words to `pieces`, with an `EDGE` before the first word and after each word.
 
     Args:
-        data: UTF-8 bytes of all words
-        offsets: int64 [words + 1], offsets of the words in `data`
-        order: the indices of the words in the order to write them; words with the same count form a group
-        run_starts: the index in `order` of the first word of each group, and the end of the last group
-        first_ids: the id of each letter as the first letter of a word, by code point, or by byte if the array has 256
+        data: UTF-8 bytes of all words.
+        offsets: int64 [words + 1], offsets of the words in `data`.
+        order: The indices of the words in the order to write them. Words with the same count form a group.
+        run_starts: The index in `order` of the first word of each group, and the end of the last group.
+        first_ids: The id of each letter as the first letter of a word, by code point, or by byte if the array has 256
             entries. A letter with the id -1 is skipped.
-        inner_ids: the id of each letter after the first letter of a word, in the same format
-        pieces: filled with the ids; needs one entry per letter, one per word, and one more
-        runs: filled with the index in `pieces` of the first letter of each group, and the end of the last group
-        mergeable: must be zero-initialized; filled with the number of words in each group that have at least two
-            letters and no skipped letter
+        inner_ids: The id of each letter after the first letter of a word, in the same format.
+        pieces: Filled with the ids. It needs one entry per letter, one per word, and one more.
+        runs: Filled with the index in `pieces` of the first letter of each group, and the end of the last group.
+        mergeable: Must be initialized to zero. Filled with the number of words in each group that have at least two
+            letters and no skipped letter.
 
     Returns:
         The number of entries written to `pieces`.
@@ -133,10 +133,10 @@ class Cells(NamedTuple):
     Attributes:
         pieces: int32, an `EDGE`, then the piece ids of each word followed by an `EDGE`. A piece of several letters has
             its id in its first and last cell.
-        runs: int64, the first cell of each group, and the end of the last group
-        counts: int64, how often each word of a group occurs
-        blocks: int64, one entry for each `BLOCK` cells: the count of their words, or -1 - the first group if the cells
-            belong to several groups
+        runs: int64, the first cell of each group, and the end of the last group.
+        counts: int64, how often each word of a group occurs.
+        blocks: int64, one entry for each `BLOCK` cells: the count of their words, or -1 - g if the cells belong to
+            several groups, the first of which is g.
     """
 
     pieces: Int32s
@@ -149,14 +149,14 @@ class Pairs(NamedTuple):
     """A hash table of pairs of pieces. Each pair has a list of the cells at which it may begin.
 
     Attributes:
-        keys: int64, left id * 2^32 + right id of each pair
-        counts: int64, how often each pair occurs, weighted by word counts; 0 once it is merged
-        begins: int64, the start of each pair's list in `places`
-        ends: int64, the end of each pair's list in `places`
+        keys: int64, left id * 2^32 + right id of each pair.
+        counts: int64, how often each pair occurs, weighted by word counts. The count is 0 once the pair is merged.
+        begins: int64, the start of each pair's list in `places`.
+        ends: int64, the end of each pair's list in `places`.
         slots: int32, the hash table. A slot has the index of a pair, or -1 if it is empty. The number of slots is a
             power of two, and at most half of them are used.
-        places: int32, the lists of cells, each in ascending order
-        used: int64 [2], the number of pairs, and the number of entries in `places`
+        places: int32, the lists of cells, each in ascending order.
+        used: int64 [2], the number of pairs, and the number of entries in `places`.
     """
 
     keys: Int64s
@@ -173,11 +173,11 @@ class MergeChanges(NamedTuple):
 
     Attributes:
         neighbour_sums: int64, four values per id: how often it is to the left of the new piece, weighted by word counts
-            and unweighted, then the same for the right
-        lefts: int32, the ids that occur to the left of the new piece
-        rights: int32, the ids that occur to the right of the new piece
-        neighbours: int32, the left and right neighbor of each new piece, or EDGE if there is none
-        repeats: int64 [2], how often the new piece follows itself, weighted by word counts and unweighted
+            and unweighted, then the same for the right.
+        lefts: int32, the ids that occur to the left of the new piece.
+        rights: int32, the ids that occur to the right of the new piece.
+        neighbours: int32, the left and right neighbor of each new piece, or EDGE if there is none.
+        repeats: int64 [2], how often the new piece follows itself, weighted by word counts and unweighted.
     """
 
     neighbour_sums: Int64s
@@ -192,9 +192,9 @@ def _find_slot(slots: Int32s, keys: Int64s, key: Integer) -> np.int64:
     """Return the slot that has the pair with this key, or the empty slot at which it must be inserted.
 
     Args:
-        slots: `Pairs.slots`
-        keys: `Pairs.keys`
-        key: left id * 2^32 + right id of the pair
+        slots: `Pairs.slots`.
+        keys: `Pairs.keys`.
+        key: Left id * 2^32 + right id of the pair.
     """
     value = np.uint64(key) * GOLDEN_RATIO
     mask = len(slots) - 1
@@ -237,11 +237,11 @@ def _with_place_room(cells: Int32s, sizes: Int32s, pairs: Pairs, more: int, min_
     Outdated entries are removed first. The array is enlarged if that is not enough.
 
     Args:
-        cells: `Cells.pieces`, to recognize outdated entries
-        sizes: int32, the number of cells of each id
-        pairs: the pairs; `places`, `begins` and `ends` are changed in place
-        more: number of additional entries
-        min_count: minimum count of a pair to be merged. The lists of less frequent pairs are emptied.
+        cells: `Cells.pieces`, to recognize outdated entries.
+        sizes: int32, the number of cells of each id.
+        pairs: The pairs. `places`, `begins` and `ends` are changed in place.
+        more: Number of additional entries.
+        min_count: Minimum count of a pair to be merged. The lists of less frequent pairs are emptied.
     """
     if pairs.used[1] + more <= len(pairs.places):
         return pairs
@@ -269,10 +269,10 @@ def _enter_pair(pairs: Pairs, key: Integer, count: Integer, num_places: Integer)
     """Insert a new pair into the table and reserve a list of cells for it. There must be enough capacity.
 
     Args:
-        pairs: the table; changed in place
-        key: left id * 2^32 + right id of the pair, which must not be in the table
-        count: how often the pair occurs, weighted by word counts
-        num_places: number of cells in the list, which are not filled
+        pairs: The table, which is changed in place.
+        key: Left id * 2^32 + right id of the pair, which must not be in the table.
+        count: How often the pair occurs, weighted by word counts.
+        num_places: Number of cells in the list, which are not filled.
 
     Returns:
         The start of the list in `pairs.places`.
@@ -303,9 +303,9 @@ def _number_pairs(cells: Cells, pairs: Pairs, done: int) -> int:
     """Count the pairs that begin at cell `done` or later, and give each new pair an index.
 
     Args:
-        cells: the words
-        pairs: changed in place: `counts` is increased by the counts of the words, `ends` by the number of cells
-        done: index of the first cell to count
+        cells: The words.
+        pairs: Changed in place: `counts` is increased by the counts of the words, `ends` by the number of cells.
+        done: Index of the first cell to count.
 
     Returns:
         The cell at which the table of pairs was full, or the number of cells if all pairs were counted.
@@ -334,9 +334,9 @@ def count_pairs(cells: Cells, pairs: Pairs, min_count: int) -> Pairs:
     """Count all pairs of letters, and list the cells of pairs that occur at least `min_count` times.
 
     Args:
-        cells: the words
-        pairs: an empty table, which may have no capacity
-        min_count: minimum count of a pair, weighted by word counts, to list its cells
+        cells: The letters of all words.
+        pairs: An empty table, which may have no capacity.
+        min_count: Cells are listed only for pairs with at least this count, weighted by word counts.
 
     Returns:
         The filled table, which is a larger copy if `pairs` had too little capacity.
@@ -377,13 +377,13 @@ def _join_places(
     The right neighbor recorded in `changes` is the one before any later occurrence was merged.
 
     Args:
-        cells: the words; changed in place
-        sizes: int32, the number of cells of each id
-        places: the cells at which the pair may begin, ascending; overwritten
-        left: the left id of the pair
-        right: the right id of the pair
-        new: the id of the merged piece
-        changes: filled with the neighbors of the merged piece. Its `neighbour_sums` and `repeats` must be zero.
+        cells: The words, which are changed in place.
+        sizes: int32, the number of cells of each id.
+        places: The cells at which the pair may begin, in ascending order. Overwritten.
+        left: The left id of the pair.
+        right: The right id of the pair.
+        new: The id of the merged piece.
+        changes: Filled with the neighbors of the merged piece. Its `neighbour_sums` and `repeats` must be zero.
 
     Returns:
         The number of occurrences merged, the number of ids in `changes.lefts` and the number in `changes.rights`.
@@ -429,9 +429,9 @@ def _lower_count(pairs: Pairs, key: Integer, count: Integer) -> None:
     """Subtract `count` from the count of the pair with a key, in place. A pair that is not in the table is ignored.
 
     Args:
-        pairs: the table
-        key: left id * 2^32 + right id of the pair
-        count: the number to subtract, weighted by word counts
+        pairs: The table.
+        key: Left id * 2^32 + right id of the pair.
+        count: The number to subtract, weighted by word counts.
     """
     number = pairs.slots[_find_slot(pairs.slots, pairs.keys, key)]
     if number >= 0:
@@ -443,11 +443,11 @@ def _note_pair(pairs: Pairs, key: Integer, count: Integer, num_places: Integer, 
     """Insert a new pair into the table if it occurs at least `min_count` times.
 
     Args:
-        pairs: the table; changed in place
-        key: left id * 2^32 + right id of the pair
-        count: how often the pair occurs, weighted by word counts
-        num_places: number of cells in its list. If it is 0, the pair is not inserted.
-        min_count: minimum of `count`
+        pairs: The table, which is changed in place.
+        key: Left id * 2^32 + right id of the pair.
+        count: How often the pair occurs, weighted by word counts.
+        num_places: Number of cells in its list. If it is 0, the pair is not inserted.
+        min_count: Minimum of `count`.
 
     Returns:
         The start of the pair's list in `pairs.places`, or -1 if it was not inserted.
@@ -471,15 +471,15 @@ def _note_neighbours(
     """Lower the counts of the pairs that a merge removed and insert the pairs that it created.
 
     Args:
-        pairs: the table; must have capacity for the new pairs
-        left: the left id of the merged pair
-        right: the right id of the merged pair
-        new: the id of the merged piece
-        changes: the result of `_join_places`. In `neighbour_sums`, the weighted counts are set to 0, and the unweighted
+        pairs: The table, which must have capacity for the new pairs.
+        left: The left id of the merged pair.
+        right: The right id of the merged pair.
+        new: The id of the merged piece.
+        changes: The result of `_join_places`. In `neighbour_sums`, the weighted counts are set to 0, and the unweighted
             counts are replaced by the start of the new pair's list of cells, or -1 if the pair was not inserted.
-        num_lefts: number of ids in `changes.lefts`
-        num_rights: number of ids in `changes.rights`
-        min_count: minimum count of a new pair to be inserted
+        num_lefts: Number of ids in `changes.lefts`.
+        num_rights: Number of ids in `changes.rights`.
+        min_count: Minimum count of a new pair to be inserted.
 
     Returns:
         The start of the list for the pair of the new piece with itself, or -1 if the pair was not inserted.
@@ -515,12 +515,12 @@ def _list_places(
     """Fill the lists of cells of the new pairs in ascending order.
 
     Args:
-        pairs: the table; `places` is changed in place
-        joined: the cells at which the merged piece begins, ascending
-        sizes: int32, the number of cells of each id
-        new: the id of the merged piece
-        next_repeat: the start of the list for the pair of the new piece with itself, or -1 if there is none
-        changes: the neighbors and the starts of the lists, from `_note_neighbours`; the starts are advanced in place
+        pairs: The table. Its `places` is changed in place.
+        joined: The cells at which the merged piece begins, ascending.
+        sizes: int32, the number of cells of each id.
+        new: The id of the merged piece.
+        next_repeat: The start of the list for the pair of the new piece with itself, or -1 if there is none.
+        changes: The neighbors and the starts of the lists, from `_note_neighbours`. The starts are advanced in place.
     """
     sums, places, neighbours = changes.neighbour_sums, pairs.places, changes.neighbours
     for i in range(len(joined)):
@@ -554,13 +554,13 @@ def _join_pair(
     """Merge the pair with the index `number` into the piece `new` in all words.
 
     Args:
-        cells: the words; changed in place
-        sizes: int32, the number of cells of each id; sizes[new] is set
-        pairs: the table; changed in place
-        number: index of the pair in the table
-        new: the id of the merged piece
-        changes: scratch space. `neighbour_sums` must be zero, and is zero again afterwards.
-        min_count: minimum count of a new pair to be inserted
+        cells: The words, which are changed in place.
+        sizes: int32, the number of cells of each id. sizes[new] is set.
+        pairs: The table, which is changed in place.
+        number: Index of the pair in the table.
+        new: The id of the merged piece.
+        changes: Scratch space. `neighbour_sums` must be zero, and is zero again afterwards.
+        min_count: Minimum count of a new pair to be inserted.
 
     Returns:
         The table, which may have been copied to larger arrays.
@@ -611,13 +611,14 @@ def join_pairs(
     current count.
 
     Args:
-        cells: the words; overwritten
-        sizes: int32, the number of cells of each id, including the ids of all possible merges; must be initialized to 1
-        pairs: the table from `count_pairs`
-        changes: scratch space from `_build_empty_changes`
-        min_count: minimum count of a pair for it to be merged
-        merges: int64 [maximum number of merges, 2], output: the left and right id of each merge. Merge k creates the id
-            len(sizes) - len(merges) + k.
+        cells: The words, which are overwritten.
+        sizes: int32, the number of cells of each id, including the ids of all possible merges. It must be initialized
+            to 1.
+        pairs: The table from `count_pairs`.
+        changes: Scratch space from `_build_empty_changes`.
+        min_count: Minimum count of a pair for it to be merged.
+        merges: int64 [maximum number of merges, 2], filled with the left and right id of each merge. Merge k creates
+            the id len(sizes) - len(merges) + k.
     """
     heap = [(np.int64(0), np.int64(0), np.int64(0)) for _ in range(0)]
     first_new, done, bound = len(sizes) - len(merges), 0, np.int64(0)

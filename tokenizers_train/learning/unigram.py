@@ -65,15 +65,16 @@ _NUM_SCORES = 1 << 16  # that are told apart when strings are counted; few have 
 
 
 class Spelling(NamedTuple):
-    """Distinct words as a single array of character numbers. Characters are numbered from 1 in the order of their code
-    points.
+    """Distinct words as a single array of character ids.
+
+    The ids start at 1 and are in the order of the characters' code points.
 
     Attributes:
-        text: int32, the character numbers of all words, with a 0 after each word
-        starts: int64, the start of each word in `text`, and the length of `text`
-        counts: int64, how often each word occurs
-        alphabet: int64, the code point of each character number; entry 0 is not used
-        occurrences: int64, how often each character occurs, weighted by word counts
+        text: int32, the character ids of all words, with a 0 after each word.
+        starts: int64, the start of each word in `text`, and the length of `text`.
+        counts: int64, how often each word occurs.
+        alphabet: int64, the code point of each character id. Entry 0 is not used.
+        occurrences: int64, how often each character occurs, weighted by word counts.
     """
 
     text: Int32s
@@ -87,9 +88,9 @@ class SeedPieces(NamedTuple):
     """The initial pieces from which training starts.
 
     Attributes:
-        places: int64, a position in `Spelling.text` at which each piece occurs
-        sizes: uint8, the number of characters in each piece
-        values: int64, the score of each piece before training
+        places: int64, a position in `Spelling.text` at which each piece occurs.
+        sizes: uint8, the number of characters in each piece.
+        values: int64, the score of each piece before training.
     """
 
     places: Int64s
@@ -101,8 +102,8 @@ def cut_at_separators(counts: WordCounts, separators: list[str]) -> WordCounts:
     """Split words at separators, and count the parts. If several separators match, the longest one is used.
 
     Args:
-        counts: the word counts
-        separators: strings to split at, which are removed from the words
+        counts: The word counts.
+        separators: Strings to split at, which are removed from the words.
 
     >>> cut_at_separators(pa.table([["(a)b", "b"], [2, 1]], schema=COUNTS_SCHEMA), ["(", ")"]).to_pylist()
     [{'word': 'a', 'count': 2}, {'word': 'b', 'count': 3}]
@@ -122,14 +123,14 @@ def cut_at_separators(counts: WordCounts, separators: list[str]) -> WordCounts:
 
 
 def cut_at_rare_characters(counts: WordCounts, coverage: float) -> WordCounts:
-    """Split words at rare characters, so that the remaining characters cover the share `coverage` of the text.
+    """Split words at rare characters. The other characters make up at least the fraction `coverage` of the text.
 
-    Characters are kept in order of frequency until they reach this share, as in sentencepiece. Ties are broken by the
-    lower code point. Rare characters are removed from the words in `counts`, and the parts are counted as words.
+    Characters are kept in order of frequency until they reach this fraction, as in sentencepiece. Ties are broken by
+    the lower code point. The result has the parts of words between rare characters, counted as words.
 
     Args:
-        counts: the word counts
-        coverage: the share of all characters, weighted by word counts, from 0 to 1
+        counts: The word counts.
+        coverage: Minimum fraction of all characters, weighted by word counts, from 0 to 1.
     """
     totals, _ = count_characters(counts)
     codes = np.flatnonzero(totals)
@@ -140,7 +141,7 @@ def cut_at_rare_characters(counts: WordCounts, coverage: float) -> WordCounts:
 
 
 def count_characters(counts: WordCounts) -> tuple[Int64s, int]:
-    """Count how often each code point occurs, and the characters of all distinct words.
+    """Count the occurrences of each code point, and the characters in the distinct words.
 
     Returns:
         The occurrences weighted by word counts (int64 [NUM_CODES]), and the unweighted number of characters.
@@ -151,7 +152,7 @@ def count_characters(counts: WordCounts) -> tuple[Int64s, int]:
 
 
 def spell_characters(counts: WordCounts) -> Spelling:
-    """Convert words to character numbers. No word may contain U+0000.
+    """Convert words to sequences of character ids. No word may contain U+0000.
 
     Raises:
         InputError: If the number of characters in the distinct words plus the number of words is 2^31 - 1 or more.
@@ -179,9 +180,9 @@ def find_seeds(spelling: Spelling, max_length: int, max_pieces: int) -> tuple[Se
     """Find the initial pieces and all their occurrences in the words.
 
     Args:
-        spelling: the words
-        max_length: maximum length of a piece in characters
-        max_pieces: maximum number of pieces, including single characters. All characters and the best repeated string
+        spelling: The words.
+        max_length: Maximum length of a piece in characters.
+        max_pieces: Maximum number of pieces, including single characters. All characters and the best repeated string
             are always included.
     """
     order = np.arange(len(spelling.text), dtype=np.int32)[spelling.text != 0]
@@ -202,8 +203,8 @@ def _find_character_seeds(spelling: Spelling, order: Int32s) -> tuple[RepeatedSt
     """Find the single characters in descending order of frequency, as strings of length 1.
 
     Args:
-        spelling: the words
-        order: the suffix array of `spelling.text` without the zeros after words
+        spelling: The words.
+        order: The suffix array of `spelling.text` without the zeros after words.
 
     Returns:
         The characters, and how often each occurs, weighted by word counts (int64).
@@ -223,10 +224,10 @@ def _find_string_seeds(
     A first pass only counts the scores, so that memory is allocated only for strings that may be chosen.
 
     Args:
-        spelling: the words
-        order: the suffix array of `spelling.text` without the zeros after words
-        max_length: maximum length of a string in characters
-        max_strings: maximum number of strings
+        spelling: The words.
+        order: The suffix array of `spelling.text` without the zeros after words.
+        max_length: Maximum length of a string in characters.
+        max_strings: Maximum number of strings.
     """
     by_score, no_room = np.zeros(_NUM_SCORES, np.int64), np.empty(0, np.int32)
     find_repeated_strings(spelling.text, order, max_length, 0, by_score, no_room, no_room, np.empty(0, np.uint8))
@@ -288,9 +289,9 @@ class UnigramSettings:
 
     @property
     def pruning_bound(self) -> int:
-        """The number of pieces, counting the unknown token, at which pruning ends.
+        """Number of pieces, including the unknown token, at which pruning ends.
 
-        While there are more, it continues.
+        Pruning continues while there are more pieces.
         """
         return (self.size + self.reserved) * 11 // 10
 
@@ -304,8 +305,8 @@ def train_unigram(counts: WordCounts, settings: UnigramSettings) -> list[tuple[s
     There are fewer than `settings.size` pieces if the words have too few repeated strings.
 
     Args:
-        counts: the word counts
-        settings: the settings
+        counts: The word counts.
+        settings: The settings.
 
     Returns:
         The symbols, then the pieces by descending score. In a tie, single characters come first, then strings in the
@@ -340,7 +341,7 @@ def _prepare_words(counts: WordCounts, settings: UnigramSettings) -> WordCounts:
 
     Args:
         counts: The words and how often each occurs.
-        settings: Has the symbols, and the `character_coverage` that says which characters are rare.
+        settings: Settings with the symbols, and the `character_coverage` that determines which characters are rare.
     """
     has_zero = bool(pc.any(pc.match_substring(counts["word"], "\0")).as_py())
     counts = cut_at_separators(counts, [*settings.symbols, *(["\0"] if has_zero else [])])
@@ -350,12 +351,12 @@ def _prepare_words(counts: WordCounts, settings: UnigramSettings) -> WordCounts:
 
 
 def _check_trainable(spelling: Spelling, settings: UnigramSettings, max_pieces: int) -> None:
-    """Check that there are words, and that they do not have more different characters than there can be pieces.
+    """Check that there are words, and that they have at most `max_pieces` different characters.
 
     Args:
-        spelling: The characters of the words. The first of its alphabet is not counted.
-        settings: The settings that the messages name.
-        max_pieces: The most characters there may be.
+        spelling: The words. Entry 0 of its alphabet is not counted.
+        settings: The settings, which are quoted in the error messages.
+        max_pieces: Maximum number of different characters.
 
     Raises:
         InputError: If there are no words, or too many characters.
@@ -373,7 +374,7 @@ def _check_trainable(spelling: Spelling, settings: UnigramSettings, max_pieces: 
 
 
 def compute_unknown_score(scores: Float64s) -> float:
-    """Return the score of a character that is not a piece, which is a fixed penalty below the lowest of `scores`."""
+    """Return the score of a character that is not a piece: the lowest of `scores` minus a fixed penalty."""
     return float(scores.min()) - UNKNOWN_PENALTY
 
 
@@ -381,9 +382,9 @@ def _improve_scores(lattice: Lattice, scores: Float64s, max_length: int) -> Floa
     """Run one expectation-maximization step and return the new scores, with -inf for pieces that are too rare.
 
     Args:
-        lattice: the occurrences of the pieces
-        scores: float64, the logarithm of each piece's probability
-        max_length: maximum length of a piece in characters
+        lattice: The occurrences of the pieces.
+        scores: float64, the logarithm of each piece's probability.
+        max_length: Maximum length of a piece in characters.
 
     Raises:
         InputError: If all pieces are too rare.
@@ -402,14 +403,14 @@ def choose_kept_pieces(lattice: Lattice, pieces: SeedPieces, scores: Float64s, s
     """Choose the pieces that are kept in one round of pruning.
 
     Args:
-        lattice: the occurrences of the pieces
-        pieces: the pieces
-        scores: float64, the score of each piece
-        settings: the settings, which determine how many pieces may be pruned
+        lattice: The occurrences of the pieces.
+        pieces: The pieces.
+        scores: float64, the score of each piece.
+        settings: The settings, which determine how many pieces may be pruned.
 
     Returns:
-        The indices of the kept pieces. Pieces that have no alternative segmentation come first. Then follow the pieces
-        that would lower the likelihood most if they were removed.
+        The indices of the kept pieces. Pieces that have no alternative segmentation come first. They are followed by
+        the pieces that would lower the likelihood most if they were removed.
     """
     unknown = compute_unknown_score(scores)
     counts, unknowns = count_best_pieces(lattice, scores, unknown)
@@ -442,10 +443,10 @@ def _finish_pieces(
     the lowest one.
 
     Args:
-        spelling: the words
-        pieces: the pieces that training kept, in the order of preference
-        scores: float64, the score of each piece
-        max_pieces: maximum number of pieces
+        spelling: The words.
+        pieces: The pieces that training kept, in the order of preference.
+        scores: float64, the score of each piece.
+        max_pieces: Maximum number of pieces.
     """
     names = list_piece_texts(spelling, pieces)
     scored = dict(zip(names, scores.tolist(), strict=True))

@@ -32,8 +32,8 @@ _HALF_ROOT = 0.7071067811865476
 def logarithm(x: float) -> float:
     """Compute the natural logarithm of a positive normal number.
 
-    Writes x = m 2^e with m close to 1, and evaluates ln m = 2 artanh(s) = 2 (s + s^3/3 + s^5/5 + ...) for s = (m - 1) /
-    (m + 1).
+    x is written as m 2^e with m close to 1, and ln m is computed as 2 artanh(s) = 2 (s + s^3/3 + s^5/5 + ...) with s =
+    (m - 1) / (m + 1).
     """
     mantissa, exponent = math.frexp(x)
     if mantissa < _HALF_ROOT:
@@ -50,7 +50,7 @@ def logarithm(x: float) -> float:
 def exponential(x: float) -> float:
     """Compute exp(x) for -700 <= x <= 700.
 
-    Writes x = k ln 2 + r with |r| <= ln(2) / 2 and evaluates exp(r) by its Taylor series.
+    x is written as k ln 2 + r with |r| <= ln(2) / 2, and exp(r) is computed by its Taylor series.
     """
     k = math.floor(x / _LN2_HIGH + 0.5)
     r = (x - k * _LN2_HIGH) - k * _LN2_LOW
@@ -64,7 +64,7 @@ def exponential(x: float) -> float:
 def digamma(x: float) -> float:
     """Compute the digamma function, the derivative of ln(gamma(x)), for x > 0.
 
-    Uses the recurrence up to 7, and above that the asymptotic expansion around x - 1/2 up to the eighth power.
+    The recurrence is used up to 7, and above that the asymptotic expansion around x - 1/2 up to the eighth power.
     """
     total = 0.0
     while x < 7.0:
@@ -92,10 +92,10 @@ class Lattice(NamedTuple):
     Attributes:
         starts: int64, the start of each word in the text, and the length of the text. Each word is followed by one
             separator.
-        counts: int64, how often each word occurs
-        longest: int32, the longest piece at each position of the text, or -1 if there is none
-        parents: int32, for each piece the longest other piece that it begins with, or -1 if there is none
-        sizes: uint8, the number of characters in each piece
+        counts: int64, how often each word occurs.
+        longest: int32, the longest piece at each position of the text, or -1 if there is none.
+        parents: int32, the longest other piece that each piece begins with, or -1 if there is none.
+        sizes: uint8, the number of characters in each piece.
     """
 
     starts: Int64s
@@ -109,13 +109,13 @@ class WordScratch(NamedTuple):
     """Scratch space for one word.
 
     Attributes:
-        forward: float64, the probability (or best score) of the part of the word before each position
-        backward: float64, the probability of the part of the word after each position
-        lifts: int64, how often `forward` had been rescaled at each position
-        values: float64, how often each piece of a segmentation occurs
-        ids: int32, the last piece of the best segmentation up to each position, or -1 for an unknown character
-        lengths: int64, the length of that piece
-        pieces_here: int32, the pieces that begin at the current position, longest first
+        forward: float64, the probability (or best score) of the part of the word before each position.
+        backward: float64, the probability of the part of the word after each position.
+        lifts: int64, how often `forward` had been rescaled at each position.
+        values: float64, how often each piece of a segmentation occurs.
+        ids: int32, the last piece of the best segmentation up to each position, or -1 for an unknown character.
+        lengths: int64, the length of that piece.
+        pieces_here: int32, the pieces that begin at the current position, longest first.
     """
 
     forward: Float64s
@@ -134,10 +134,10 @@ def _list_pieces(lattice: Lattice, place: int | np.int64, scratch: WordScratch) 
     Args:
         lattice: The pieces in the text.
         place: The position.
-        scratch: Its `pieces_here` is overwritten.
+        scratch: Scratch space. Its `pieces_here` is overwritten.
 
     Returns:
-        How many pieces were written.
+        Number of pieces written.
     """
     number, piece = 0, lattice.longest[place]
     while piece >= 0:
@@ -181,12 +181,12 @@ def _compute_forward(
     """Compute the probability of each prefix of a word, summed over all segmentations, in `scratch.forward`.
 
     Args:
-        lattice: the occurrences of the pieces
-        word: index of the word
-        probabilities: float64, the probability of each piece
-        unknown_probability: the probability of a character that is not a piece
-        max_length: maximum length of a piece in characters
-        scratch: `forward` and `lifts` are overwritten
+        lattice: The occurrences of the pieces.
+        word: Index of the word.
+        probabilities: float64, the probability of each piece.
+        unknown_probability: The probability of a character that is not a piece.
+        max_length: Maximum length of a piece in characters.
+        scratch: `forward` and `lifts` are overwritten.
 
     Returns:
         How often `forward` was rescaled.
@@ -222,14 +222,14 @@ def _compute_backward(
     """Compute the probability of each suffix of a word, and add the expected count of each piece to `expected`.
 
     Args:
-        lattice: the occurrences of the pieces
-        word: index of the word
-        probabilities: float64, the probability of each piece
-        unknown_probability: the probability of a character that is not a piece
-        max_length: maximum length of a piece in characters
-        lifts: the result of `_compute_forward` for the same word
-        scratch: `forward` and `lifts` from `_compute_forward`; `backward` is overwritten
-        expected: float64, the expected count of each piece; incremented in place, weighted by the word's count
+        lattice: The occurrences of the pieces.
+        word: Index of the word.
+        probabilities: float64, the probability of each piece.
+        unknown_probability: The probability of a character that is not a piece.
+        max_length: Maximum length of a piece in characters.
+        lifts: The result of `_compute_forward` for the same word.
+        scratch: Has `forward` and `lifts` from `_compute_forward`. `backward` is overwritten.
+        expected: float64, the expected count of each piece, weighted by word counts. Incremented in place.
     """
     start, size = lattice.starts[word], lattice.starts[word + 1] - lattice.starts[word] - 1
     backward = scratch.backward
@@ -289,10 +289,10 @@ def count_expected_pieces(lattice: Lattice, scores: Float64s, unknown_score: flo
     It is the mean over all segmentations, weighted by their probability and by word counts.
 
     Args:
-        lattice: the occurrences of the pieces
-        scores: float64, the logarithm of each piece's probability
-        unknown_score: the score of a character that is not a piece
-        max_length: maximum length of a piece in characters
+        lattice: The occurrences of the pieces.
+        scores: float64, the logarithm of each piece's probability.
+        unknown_score: The score of a character that is not a piece.
+        max_length: Maximum length of a piece in characters.
     """
     probabilities = np.empty(len(scores), np.float64)
     for i in range(len(scores)):
@@ -331,18 +331,19 @@ def _find_best_cut(
     unknown_score: float,
     scratch: WordScratch,
 ) -> float:
-    """Find the best segmentation of text[start:start + size] into at least two pieces; a single character is one piece.
+    """Find the best segmentation of text[start:start + size] into at least two pieces, or one piece if it is a single
+    character.
 
     If two segmentations have the same score, the one with the longer last piece is chosen.
 
     Args:
-        lattice: the occurrences of the pieces
-        start: position in the text
-        size: number of characters
-        scores: float64, the score of each piece
-        unknown_score: the score of a character that is not a piece
+        lattice: The occurrences of the pieces.
+        start: Position in the text.
+        size: Number of characters.
+        scores: float64, the score of each piece.
+        unknown_score: The score of a character that is not a piece.
         scratch: `ids` and `lengths` are filled with the last piece of the best segmentation up to each position,
-            counted from `start`; `forward` is overwritten
+            counted from `start`. `forward` is overwritten.
 
     Returns:
         The sum of the scores of the best segmentation.
@@ -371,9 +372,9 @@ def count_best_pieces(lattice: Lattice, scores: Float64s, unknown_score: float) 
     """Count how often each piece occurs in the best segmentations of all words.
 
     Args:
-        lattice: the occurrences of the pieces
-        scores: float64, the score of each piece
-        unknown_score: the score of a character that is not a piece
+        lattice: The occurrences of the pieces.
+        scores: float64, the score of each piece.
+        unknown_score: The score of a character that is not a piece.
 
     Returns:
         int64 [pieces], the counts weighted by word counts, and the number of unknown characters, weighted in the same
@@ -406,20 +407,20 @@ def judge_pieces(
     num_unknown: int,
     losses: Float64s,
 ) -> Bytes:
-    """Decide for each piece whether pruning drops it, keeps it, or compares its loss with that of others.
+    """Decide for each piece whether pruning drops it, keeps it, or has to compare the losses of pieces first.
 
     Args:
-        lattice: the occurrences of the pieces
-        places: a position in the text at which each piece occurs
-        scores: float64, the score of each piece
-        unknown_score: the score of a character that is not a piece
-        counts: the counts returned by `count_best_pieces`
-        num_unknown: the number of unknown characters returned by `count_best_pieces`
-        losses: float64 [pieces], filled with the log likelihood lost by removing each piece that gets WEIGH; the other
-            entries are left unchanged
+        lattice: The occurrences of the pieces.
+        places: A position in the text at which each piece occurs.
+        scores: float64, the score of each piece.
+        unknown_score: The score of a character that is not a piece.
+        counts: The counts returned by `count_best_pieces`.
+        num_unknown: The number of unknown characters returned by `count_best_pieces`.
+        losses: float64 [pieces], filled with the log likelihood lost by removing each piece that gets WEIGH. The other
+            entries are left unchanged.
 
     Returns:
-        uint8 [pieces]: DROP, KEEP or WEIGH.
+        uint8 [pieces]: DROP, KEEP, or WEIGH for pieces with a loss that must be compared.
     """
     verdicts = np.empty(len(scores), np.uint8)
     scratch = _build_scratch(lattice)
@@ -454,13 +455,13 @@ def _compute_loss(
     segmentation. That may be a mistake there, but it affects which frequent pieces are kept.
 
     Args:
-        size: number of characters in the piece
-        count: how often the piece occurs in the best segmentations
-        counts: int64 [pieces], the same for every piece
-        num_unknown: number of unknown characters in the best segmentations
-        total: the sum of `counts` and `num_unknown`
-        log_total: the logarithm of `total`
-        scratch: `ids` and `lengths` from `_find_best_cut`; `values` is overwritten
+        size: Number of characters in the piece.
+        count: How often the piece occurs in the best segmentations.
+        counts: int64 [pieces], how often each piece of the vocabulary occurs in them.
+        num_unknown: Number of unknown characters in the best segmentations.
+        total: The sum of `counts` and `num_unknown`.
+        log_total: The logarithm of `total`.
+        scratch: Has `ids` and `lengths` from `_find_best_cut`. `values` is overwritten.
     """
     pieces, end = 0, size
     while end > 0:
@@ -479,8 +480,8 @@ def thin_lattice(lattice: Lattice, kept: Int64s) -> Lattice:
     """Return a lattice with only the pieces in `kept`, renumbered in the order in which `kept` lists them.
 
     Args:
-        lattice: the occurrences of all pieces; its `longest` is overwritten
-        kept: int64, the indices of the pieces to keep
+        lattice: The occurrences of all pieces. Its `longest` is overwritten.
+        kept: int64, the indices of the pieces to keep.
     """
     renumbered = np.full(len(lattice.parents), -1, np.int32)
     for new in range(len(kept)):

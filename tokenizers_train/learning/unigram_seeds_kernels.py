@@ -22,10 +22,10 @@ class RepeatedStrings(NamedTuple):
     """Strings that occur several times. The suffixes order[lefts[i]:rights[i]] begin with string i.
 
     Attributes:
-        order: int32, the suffix array: positions in the text, sorted by the text that follows
-        lefts: int32, the first index in `order` for each string
-        rights: int32, the end index in `order` for each string
-        lengths: uint8, the number of characters in each string
+        order: int32, the suffix array: positions in the text, sorted by the text that follows.
+        lefts: int32, the first index in `order` for each string.
+        rights: int32, the end index in `order` for each string.
+        lengths: uint8, the number of characters in each string.
     """
 
     order: Int32s
@@ -102,9 +102,9 @@ def sort_suffixes(text: Int32s, order: Int32s, limit: int) -> None:
     Uses multikey quicksort (Bentley and Sedgewick 1997).
 
     Args:
-        text: int32, the words as character numbers, with a 0 after each word
-        order: int32, the positions of the suffixes in `text`; sorted in place
-        limit: maximum number of characters to compare
+        text: int32, the words as character ids, with a 0 after each word.
+        order: int32, the positions of the suffixes in `text`, which are sorted in place.
+        limit: Maximum number of characters to compare.
     """
     waiting = [(0, len(order), 0)]
     while len(waiting) > 0:
@@ -137,7 +137,7 @@ def _count_shared(text: Int32s, one: int, other: int, limit: int) -> int:
 def count_suffixes(text: Int32s, counts: Int64s) -> Int64s:
     """Increment `counts` by how often each character occurs in the text, in place, and return `counts`.
 
-    The zeros after words are not counted. `counts` is int64, indexed by character number.
+    The zeros after words are not counted. `counts` is int64, indexed by character id.
     """
     for character in text:
         if character != 0:
@@ -162,15 +162,15 @@ def find_repeated_strings(
     score is its number of occurrences times its length.
 
     Args:
-        text: int32, the words as character numbers, with a 0 after each word
-        order: int32, the suffix array of the text without the zeros, sorted by at least `max_length` + 1 characters
-        max_length: maximum length of a string in characters
-        min_score: minimum score of strings to store
+        text: int32, the words as character ids, with a 0 after each word.
+        order: int32, the suffix array of the text without the zeros, sorted by at least `max_length` + 1 characters.
+        max_length: Maximum length of a string in characters.
+        min_score: Minimum score of strings to store.
         by_score: int64, the number of strings with each score, incremented in place. The last entry is for all higher
             scores.
-        lefts: filled for the stored strings (see `RepeatedStrings`); strings that do not fit are not stored
-        rights: filled like `lefts`
-        lengths: filled like `lefts`
+        lefts: Filled for the stored strings (see `RepeatedStrings`). Strings that do not fit are not stored.
+        rights: Filled like `lefts`.
+        lengths: Filled like `lefts`.
     """
     number, last = 0, len(order)
     open_lefts = np.empty(max_length + 3, np.int64)
@@ -198,10 +198,10 @@ def match_pieces(strings: RepeatedStrings, by_left: Int32s, longest: Int32s, par
     """Find the longest piece at each position of the text, and the parent of each piece (see `Lattice`).
 
     Args:
-        strings: the pieces
-        by_left: the indices of the pieces, sorted by `lefts`, then by length
-        longest: int32 [text], must be initialized to -1; filled with the longest piece at each position
-        parents: int32 [pieces], filled with the parent of each piece, or -1 if there is none
+        strings: The pieces.
+        by_left: The indices of the pieces, sorted by `lefts`, then by length.
+        longest: int32 [text], must be initialized to -1. Filled with the longest piece at each position.
+        parents: int32 [pieces], filled with the parent of each piece, or -1 if there is none.
     """
     open_pieces = np.empty(256, np.int32)
     top, following = 0, 0

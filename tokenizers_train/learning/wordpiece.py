@@ -60,7 +60,7 @@ def spell_letters(counts: WordCounts, limit_alphabet: int) -> SpelledWords:
     The pieces are these characters, followed by a ## form of each one that occurs after the first letter of a word.
 
     Raises:
-        InputError: If there are no words, or too many (see `lay_out_words`).
+        InputError: If there are no words, or if their number plus their total length in characters is 2^31 - 1 or more.
     """
     if not counts.num_rows:
         raise InputError("There are no words to train a vocabulary from: every document is empty or was dropped.")
@@ -87,11 +87,13 @@ def _choose_alphabet(totals: Int64s, limit: int) -> Int64s:
 
 
 def build_piece_names(letters: Sequence[str], merges: Iterable[tuple[int, int]]) -> list[str]:
-    """Return the strings of all pieces: the letters, then the result of each merge, which keeps at most a leading ##.
+    """Return the strings of all pieces: the letters, followed by the result of each merge.
+
+    When two pieces are joined, the ## of the right one is removed.
 
     Args:
-        letters: the strings of the initial pieces, in the order of their ids
-        merges: the ids of the left and right piece of each merge, in order
+        letters: The strings of the initial pieces, in the order of their ids.
+        merges: The ids of the left and right piece of each merge, in order.
 
     >>> build_piece_names(["a", "##b", "##c"], [(1, 2), (0, 3)])
     ['a', '##b', '##c', '##bc', 'abc']

@@ -62,9 +62,9 @@ def select_nested_sizes(
     other size must leave room for at least one merged token.
 
     Args:
-        largest: a vocabulary trained with the maximum of `sizes` and `settings.size` as its size
-        settings: the settings that it was trained with
-        sizes: the sizes to choose from
+        largest: A vocabulary trained with the maximum of `sizes` and `settings.size` as its size.
+        settings: The settings that it was trained with.
+        sizes: The sizes to choose from.
     """
     min_size = count_tokens_before_merges(largest, settings)
     return sorted({*(size for size in sizes if min_size < size < largest.size), min(largest.size, max(sizes))})
@@ -88,9 +88,9 @@ def truncate_vocabulary(vocabulary: Vocabulary, settings: VocabularySettings, si
     Returns `vocabulary` itself if it is not larger than `size`.
 
     Args:
-        vocabulary: a WordPiece or byte-level BPE vocabulary trained by this package
-        settings: the settings that it was trained with
-        size: maximum number of tokens, at least `count_tokens_before_merges`
+        vocabulary: A WordPiece or byte-level BPE vocabulary trained by this package.
+        settings: The settings that it was trained with.
+        size: Maximum number of tokens, at least `count_tokens_before_merges`.
     """
     if size >= vocabulary.size:
         return vocabulary
@@ -114,10 +114,10 @@ def measure_sizes(
     """Train the largest vocabulary and compute the statistics of each size returned by `select_nested_sizes`.
 
     Args:
-        training: word counts to train on, weighted by source
-        measured: word counts to compute the statistics on
-        settings: settings of the vocabulary
-        sizes: sizes to measure
+        training: Word counts to train on, weighted by source.
+        measured: Word counts to compute the statistics on.
+        settings: Settings of the vocabulary.
+        sizes: Vocabulary sizes to choose from.
 
     Returns:
         (size, statistics) pairs in ascending order. Empty for Unigram, because its smaller vocabularies are not part of
@@ -177,8 +177,8 @@ def plan_measures(vocabulary: Manifest, counts: Manifest) -> Stage:
     """Plan the stage that measures a vocabulary on word counts.
 
     Args:
-        vocabulary: manifest of the vocabulary
-        counts: manifest of the word counts, which must be counted with the vocabulary's word rule
+        vocabulary: Manifest of the vocabulary.
+        counts: Manifest of the word counts, which must be counted with the vocabulary's word rule.
     """
     contents: list[Json] = [[_get_source(part), part.content] for part in counts.parts]
     return Stage(
@@ -204,7 +204,7 @@ def build_measures_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
     Args:
         writer: Writes the tables "measures", "pieces" and "splits".
-        plan: The plan of the part; its job is a `MeasuresJob`.
+        plan: The plan of the part. Its `job` is a `MeasuresJob`.
 
     Returns:
         The number of words that are one token, several tokens or unknown, as a ledger.
@@ -242,8 +242,8 @@ def _build_ledger(corpus: Measures, counts: Manifest) -> Ledger:
     """Account for each counted word as a single token, as several tokens, or as unknown.
 
     Args:
-        corpus: the statistics of all words
-        counts: the manifest of the word counts, which has the total number of words
+        corpus: The statistics of all words.
+        counts: The manifest of the word counts, which has the total number of words.
     """
     split = corpus.words - corpus.whole_words - corpus.unknown_words
     outcomes = {"one piece": corpus.whole_words, "several pieces": split, "unknown": corpus.unknown_words}
@@ -278,17 +278,19 @@ def iter_source_counts(place: Place, counts: Manifest) -> Iterator[tuple[str, Wo
 def measure_other_sizes(
     place: Place, vocabulary: Manifest, counts: Manifest, whole: WordCounts
 ) -> list[tuple[int, Measures]]:
-    """Compute the statistics of the vocabulary at other sizes, as `measure_sizes` does.
+    """Compute the statistics that vocabularies of the sizes in MEASURED_SIZES, trained in the same way, would have.
+
+    They are trained on `counts`, weighted by source, and measured on `whole`.
 
     Args:
-        place: the store
-        vocabulary: manifest of the vocabulary
-        counts: manifest of the word counts
-        whole: the unweighted word counts of all parts
+        place: The store.
+        vocabulary: Manifest of the vocabulary, which has the training settings and the weights.
+        counts: Manifest of the word counts.
+        whole: The unweighted word counts of all parts.
 
     Returns:
-        (size, statistics) pairs in ascending order. Empty if the vocabulary was not trained by this package, or is a
-        Unigram one.
+        (size, statistics) pairs in ascending order, as from `measure_sizes`. Empty if the vocabulary was not trained by
+        this package, or is a Unigram vocabulary.
     """
     if all(parent.role not in ("counts", "totals") for parent in vocabulary.parents):
         return []
@@ -305,11 +307,11 @@ class StoredMeasures:
     """The measures of a vocabulary as read from the store.
 
     Attributes:
-        corpus: statistics of all words
-        sources: statistics of each source
-        sizes: statistics of each vocabulary size, in ascending order
-        counts: how often each token occurs, by id
-        splits: rows of the table `splits` with the keys word, count and ids
+        corpus: Statistics of all words.
+        sources: Statistics of each source.
+        sizes: Statistics of each vocabulary size, in ascending order.
+        counts: How often each token occurs, by id.
+        splits: Rows of the table `splits` with the keys word, count and ids.
     """
 
     corpus: Measures

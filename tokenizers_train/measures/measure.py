@@ -36,12 +36,12 @@ class EncodedWords(NamedTuple):
     """Distinct words and their tokens. Word w has the tokens ids[offsets[w]:offsets[w + 1]].
 
     Attributes:
-        words: large_string [words]
-        counts: int64 [words], how often each word occurs
-        characters: int64 [words], length of each word in characters
-        bytes: int64 [words], length of each word in UTF-8 bytes, with U+2581 counted as a space of one byte
-        ids: uint16 or uint32 [tokens]
-        offsets: int64 [words + 1]
+        words: large_string [words].
+        counts: int64 [words], how often each word occurs.
+        characters: int64 [words], length of each word in characters.
+        bytes: int64 [words], length of each word in UTF-8 bytes, with U+2581 counted as a space of one byte.
+        ids: uint16 or uint32 [tokens].
+        offsets: int64 [words + 1].
     """
 
     words: pa.Array
@@ -63,15 +63,15 @@ class Measures:
     occurrence.
 
     Attributes:
-        words: number of words
-        distinct_words: number of different words
-        tokens: number of tokens
-        characters: number of characters
-        bytes: number of UTF-8 bytes
-        whole_words: words that are a single token other than the unknown token
-        unknown_words: words that contain an unknown token
-        unknown_tokens: number of unknown tokens
-        used_pieces: number of vocabulary entries that occur
+        words: Number of words.
+        distinct_words: Number of different words.
+        tokens: Number of tokens.
+        characters: Number of characters.
+        bytes: Number of UTF-8 bytes.
+        whole_words: Words that are a single token other than the unknown token.
+        unknown_words: Words that contain an unknown token.
+        unknown_tokens: Number of unknown tokens.
+        used_pieces: Number of vocabulary entries that occur.
     """
 
     words: int
@@ -86,22 +86,22 @@ class Measures:
 
     @property
     def fertility(self) -> float | None:
-        """Tokens per word, or None if there are no words."""
+        """Tokens per word over all counted words, or None if there are no words."""
         return _divide(self.tokens, self.words)
 
     @property
     def whole_share(self) -> float | None:
-        """Share of words that are a single token, or None if there are no words."""
+        """Fraction of the counted words that are a single token, or None if there are no words."""
         return _divide(self.whole_words, self.words)
 
     @property
     def unknown_share(self) -> float | None:
-        """Share of tokens that are unknown, or None if there are no tokens."""
+        """Fraction of unknown tokens among the tokens of all counted words, or None if there are no tokens."""
         return _divide(self.unknown_tokens, self.tokens)
 
     @property
     def bytes_per_token(self) -> float | None:
-        """UTF-8 bytes per token, or None if there are no tokens."""
+        """UTF-8 bytes per token over all counted words, or None if there are no tokens."""
         return _divide(self.bytes, self.tokens)
 
 
@@ -127,9 +127,9 @@ def encode_again(encoder: Encoder, pieces: EncodedWords, size: int) -> EncodedWo
     Words that have only ids below `size` keep their tokens. Only the other words are encoded.
 
     Args:
-        encoder: the encoder of the smaller vocabulary, from `Encoder.with_size(size)`
-        pieces: the words with their tokens in a larger vocabulary
-        size: size of the smaller vocabulary
+        encoder: The encoder of the smaller vocabulary, from `Encoder.with_size(size)`.
+        pieces: The words with their tokens in a larger vocabulary.
+        size: Size of the smaller vocabulary.
     """
     changed = _count_true_tokens(pieces, pieces.ids >= size) > 0
     words = pa.table([pieces.words, pieces.counts], schema=COUNTS_SCHEMA).filter(pa.array(changed))
@@ -147,10 +147,10 @@ def measure_words(pieces: EncodedWords, unknown_id: int, size: int, counts: Int6
     """Compute the statistics of encoded words.
 
     Args:
-        pieces: the encoded words
-        unknown_id: id of the unknown token, or -1 if there is none
-        size: number of tokens in the vocabulary
-        counts: int64 [words], how often each word occurs, if it is measured on another text (default: `pieces.counts`)
+        pieces: The encoded words.
+        unknown_id: Id of the unknown token, or -1 if there is none.
+        size: Number of tokens in the vocabulary.
+        counts: int64 [words], how often each word occurs in the text to measure (default: `pieces.counts`).
     """
     weights = pieces.counts if counts is None else counts
     lengths, num_unknown = pieces.lengths, count_unknown_tokens(pieces, unknown_id)
@@ -185,9 +185,9 @@ def count_pieces(pieces: EncodedWords, size: int, counts: Int64s | None = None) 
     """Count how often each token of the vocabulary occurs.
 
     Args:
-        pieces: the encoded words
-        size: number of tokens in the vocabulary
-        counts: how often each word occurs (default: `pieces.counts`)
+        pieces: The encoded words.
+        size: Number of tokens in the vocabulary.
+        counts: How often each word occurs (default: `pieces.counts`).
 
     Returns:
         int64 [size], the count of each id.
@@ -201,11 +201,11 @@ def align_counts(words: pa.Array, counts: WordCounts) -> Int64s:
     """Look up the count of each word in another table of word counts. Words that are not in the table get 0.
 
     Args:
-        words: large_string [words], which must include every word of the table
-        counts: the table of word counts
+        words: large_string [words], which must include every word of the table.
+        counts: The table of word counts.
 
     Returns:
-        int64 [words]
+        int64 [words].
     """
     places = pc.index_in(counts["word"].combine_chunks(), value_set=words)
     assert not places.null_count, "a word of a part is missing in the whole"
@@ -224,11 +224,11 @@ class SplitWord:
 
 
 def find_most_split(pieces: EncodedWords, number: int) -> list[SplitWord]:
-    """Find the words of at least two tokens that use the most tokens in total: tokens per word times occurrences.
+    """Find the words of at least two tokens that account for the most tokens: tokens per word times occurrences.
 
     Args:
-        pieces: the encoded words
-        number: maximum number of words to return
+        pieces: The encoded words.
+        number: Maximum number of words to return.
 
     Returns:
         The words in descending order of their total. Ties are broken by the order of the words in `pieces`.
@@ -265,8 +265,8 @@ def find_unknown_id(vocabulary: Vocabulary) -> int:
 def to_piece_key(vocabulary: Vocabulary, id: int) -> tuple[bool, str]:
     """Return a token in a form that can be compared between algorithms: (begins a word, text without marks).
 
-    For example, `##ing` in WordPiece and `ing` in byte-level BPE have the same key. So have `the` in WordPiece and
-    `the` with its space mark in byte-level BPE or Unigram.
+    For example, `##ing` in WordPiece and `ing` in byte-level BPE have the same key. The same holds for `the` in
+    WordPiece and `the` with its space mark in byte-level BPE or Unigram.
     """
     is_word_start, text = vocabulary.is_word_start(id), vocabulary.format_token(id)
     if is_word_start and vocabulary.algorithm != WORDPIECE and text.startswith(SPACE_SIGNS):
@@ -292,8 +292,8 @@ def list_unused_pieces(vocabulary: Vocabulary, totals: Sequence[int] | Int64s) -
     """Return the ids of tokens that never occur, in ascending order. Special and reserved tokens are excluded.
 
     Args:
-        vocabulary: the vocabulary
-        totals: how often each id occurs, as returned by `count_pieces`
+        vocabulary: The vocabulary.
+        totals: How often each id occurs, as returned by `count_pieces`.
     """
     return [id for id in list_ordinary_ids(vocabulary) if not totals[id]]
 
@@ -303,9 +303,9 @@ class Overlap:
     """How many tokens two vocabularies have, and how many they share. Tokens are compared by `to_piece_key`.
 
     Attributes:
-        shared: number of tokens in both vocabularies
-        first: number of tokens in the first vocabulary
-        second: number of tokens in the second vocabulary
+        shared: Number of tokens in both vocabularies.
+        first: Number of tokens in the first vocabulary.
+        second: Number of tokens in the second vocabulary.
     """
 
     shared: int
@@ -325,10 +325,10 @@ def measure_sources(
     """Compute the statistics of each source's words. Only one source is held in memory at a time.
 
     Args:
-        pieces: the encoded words of all sources
-        unknown_id: id of the unknown token, or -1 if there is none
-        size: number of tokens in the vocabulary
-        parts: names of the sources and their word counts. All their words must be in `pieces`.
+        pieces: The encoded words of all sources.
+        unknown_id: Id of the unknown token, or -1 if there is none.
+        size: Number of tokens in the vocabulary.
+        parts: Names of the sources and their word counts. All their words must be in `pieces`.
 
     Returns:
         Maps each source to its statistics.

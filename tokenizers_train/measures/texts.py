@@ -39,12 +39,12 @@ class TextMeasures:
     """Statistics of a vocabulary on a text.
 
     Attributes:
-        lines: number of lines
-        words: number of words, separated by white space
-        characters: number of characters; `CutText.measures` counts line ends too, `measure_lines` does not
-        bytes: number of UTF-8 bytes, with the same treatment of line ends
-        tokens: number of tokens
-        unknown_tokens: number of unknown tokens
+        lines: Number of lines.
+        words: Number of words, separated by white space.
+        characters: Number of characters. `CutText.measures` includes line ends, and `measure_lines` does not.
+        bytes: Number of UTF-8 bytes. Line ends are treated as in `characters`.
+        tokens: Number of tokens.
+        unknown_tokens: Number of unknown tokens.
     """
 
     lines: int = 0
@@ -59,17 +59,17 @@ class TextMeasures:
 
     @property
     def fertility(self) -> float | None:
-        """Tokens per word, or None if there are no words."""
+        """Tokens per word of the text, or None if there are no words."""
         return self.tokens / self.words if self.words else None
 
     @property
     def bytes_per_token(self) -> float | None:
-        """UTF-8 bytes per token, or None if there are no tokens."""
+        """UTF-8 bytes per token of the text, or None if there are no tokens."""
         return self.bytes / self.tokens if self.tokens else None
 
     @property
     def unknown_share(self) -> float | None:
-        """Share of tokens that are unknown, or None if there are no tokens."""
+        """Fraction of unknown tokens among the tokens of the text, or None if there are no tokens."""
         return self.unknown_tokens / self.tokens if self.tokens else None
 
 
@@ -78,9 +78,9 @@ class CutText:
     """A text and its tokens in one vocabulary.
 
     Attributes:
-        text: the text
-        pieces: the tokens in order
-        unknown_id: id of the vocabulary's unknown token, or -1 if there is none
+        text: The text.
+        pieces: The tokens in order.
+        unknown_id: Id of the vocabulary's unknown token, or -1 if there is none.
     """
 
     text: str
@@ -126,7 +126,7 @@ def cut_texts(vocabulary: Vocabulary, texts: Sequence[str]) -> list[CutText]:
 def find_boundaries(cut: CutText) -> set[int]:
     """Return the positions at which the tokens of a text begin, not including the start and the end of the text.
 
-    A position is the number of characters before it that are not white space.
+    Positions are counted in non-whitespace characters.
     """
     num_solid_before = list(accumulate((not character.isspace() for character in cut.text), initial=0))
     return {num_solid_before[piece.start] for piece in cut.pieces} - {0, num_solid_before[-1]}
@@ -138,12 +138,12 @@ def find_cut_differences(
     """Find the words that two vocabularies split at different positions.
 
     Args:
-        first: the text, split by the first vocabulary
-        second: the same text, split by the second vocabulary
-        number: maximum number of distinct words to return
+        first: The text, split by the first vocabulary.
+        second: The same text, split by the second vocabulary.
+        number: Maximum number of distinct words to return.
 
     Returns:
-        Maps each word to its parts in the first and in the second vocabulary, in the order of the text.
+        Maps each word to its parts in the first and in the second vocabulary. The words are in the order of the text.
     """
     differing: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
     first_boundaries, second_boundaries, place = find_boundaries(first), find_boundaries(second), 0
@@ -166,8 +166,8 @@ def measure_lines(*encoders: Encoder, lines: Iterable[str]) -> tuple[TextMeasure
     """Compute the statistics of a text for each encoder. Each line is encoded separately.
 
     Args:
-        encoders: one encoder per vocabulary
-        lines: the lines of the text, read in batches. Line ends are stripped and not counted.
+        encoders: One encoder per vocabulary.
+        lines: The lines of the text, read in batches. Line ends are stripped and not counted.
 
     Returns:
         The statistics for each encoder, in the same order.

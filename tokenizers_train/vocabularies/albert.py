@@ -55,8 +55,8 @@ def build_tokenizer(pieces: Sequence[ScoredPiece], words: SentencePieceWords) ->
     """Build the Hugging Face Unigram tokenizer of an ALBERT vocabulary.
 
     Args:
-        pieces: all pieces and their scores in the order of their ids, including the special tokens
-        words: the rule that splits text into words
+        pieces: All pieces and their scores in the order of their ids, including the special tokens.
+        words: The rule that splits text into words.
 
     Raises:
         InputError: If the special tokens do not have the ids 0 to 4.
@@ -97,27 +97,24 @@ def build_config(words: SentencePieceWords) -> dict[str, Json]:
 
 
 def build_special_tokens_map() -> dict[str, Json]:
-    """Return the content of special_tokens_map.json, which has a token for each name such as "cls_token".
+    """Return the content of special_tokens_map.json for an ALBERT vocabulary.
 
-    The tokens are those of ALBERT. [CLS] is also the bos token, and [SEP] the eos token.
+    It maps names such as "cls_token" to ALBERT's tokens. [CLS] is also the bos token, and [SEP] the eos token.
     """
     ends = {"bos_token": SPECIAL_TOKENS["cls"], "eos_token": SPECIAL_TOKENS["sep"]}
     return {**ends, **{f"{role}_token": token for role, token in SPECIAL_TOKENS.items()}}
 
 
 def format_token(token: str) -> str:
-    """Return a token in a readable form.
+    """Return a Unigram token unchanged, because it is already readable.
 
-    Unigram tokens are not changed, so a piece has U+2581 at the start of a word.
+    A token that begins a word starts with U+2581.
     """
     return token
 
 
 def is_word_start(token: str) -> bool:
-    """Return whether a token begins a word.
-
-    A Unigram token does if it starts with U+2581.
-    """
+    """Return whether a Unigram token begins a word, which is true if it starts with U+2581."""
     return token.startswith(WORD_MARK)
 
 
@@ -153,14 +150,14 @@ def to_definition(tokenizer: Tokenizer) -> str:
 
 
 def _format_scores(written: Sequence[str], values: Float64s) -> list[str]:
-    """Return the text of each score, in the order of `written`.
+    """Format each score so that every JSON parser reads the same double. The order is that of `written`.
 
-    A score that every parser reads alike is not rewritten. Others are written as a decimal that is read exactly, or
+    A score for which this is already true keeps its text. Others are written as a decimal that is read exactly, or
     rounded if there is no such decimal.
 
     Args:
-        written: the text of each score as the tokenizers library writes it
-        values: float64, the same scores as numbers
+        written: The text of each score as the tokenizers library writes it.
+        values: float64, the same scores as numbers.
     """
     texts = list(written)
     inexact = np.array([n for n, text in enumerate(written) if not _is_read_exactly(text)], np.int64)

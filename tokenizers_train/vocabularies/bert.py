@@ -31,13 +31,13 @@ def build_tokenizer(
     """Build the Hugging Face WordPiece tokenizer of a BERT vocabulary.
 
     Args:
-        ids: maps each token to its id
-        lowercase: whether to lower-case the text
-        max_word_length: words with more characters than this are unknown
-        special_tokens: maps each role (such as "cls") to its token; must include unk, cls and sep
-        additional: further special tokens
-        strip_accents: whether to remove accents (default: same as `lowercase`)
-        chinese_characters: whether each Chinese character is a separate word
+        ids: Maps each token to its id.
+        lowercase: Whether to lower-case the text.
+        max_word_length: Words with more characters than this are unknown.
+        special_tokens: Maps each role (such as "cls") to its token. It must include unk, cls and sep.
+        additional: Additional special tokens.
+        strip_accents: Whether to remove accents (default: same as `lowercase`).
+        chinese_characters: Whether each Chinese character is a separate word.
 
     Raises:
         KeyError: If the cls or sep token is not in `ids`, or a role is missing.
@@ -78,10 +78,10 @@ def build_config(lowercase: bool, max_word_length: int, strip_accents: bool | No
     """Return the content of tokenizer_config.json for a BERT vocabulary.
 
     Args:
-        lowercase: whether to lower-case the text
-        max_word_length: words with more characters than this are unknown. If it is not 100, the tokenizer class is
+        lowercase: Whether to lower-case the text.
+        max_word_length: Words with more characters than this are unknown. If it is not 100, the tokenizer class is
             PreTrainedTokenizerFast, because BertTokenizer would ignore it.
-        strip_accents: whether to remove accents (default: same as `lowercase`)
+        strip_accents: Whether to remove accents (default: same as `lowercase`).
     """
     return {
         "tokenizer_class": "BertTokenizer" if max_word_length == 100 else "PreTrainedTokenizerFast",
@@ -94,24 +94,21 @@ def build_config(lowercase: bool, max_word_length: int, strip_accents: bool | No
 
 
 def build_special_tokens_map() -> dict[str, Json]:
-    """Return the content of special_tokens_map.json, which has a token for each name such as "cls_token".
+    """Return the content of special_tokens_map.json for a BERT vocabulary.
 
-    The tokens are those of BERT.
+    It maps names such as "cls_token" to BERT's tokens.
     """
     return {f"{role}_token": token for role, token in SPECIAL_TOKENS.items()}
 
 
 def format_token(token: str) -> str:
-    """Return a token in a readable form.
+    """Return a WordPiece token unchanged, because it is already readable.
 
-    WordPiece tokens are not changed, so a piece that continues a word has ## at the start.
+    A token that continues a word starts with ##.
     """
     return token
 
 
 def is_word_start(token: str) -> bool:
-    """Return whether a token begins a word.
-
-    A WordPiece token does if it has no ## prefix.
-    """
+    """Return whether a WordPiece token begins a word, which is true if it has no ## prefix."""
     return not token.startswith(CONTINUATION)

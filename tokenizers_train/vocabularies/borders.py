@@ -55,10 +55,10 @@ def trim_spaces(text: str, piece: str, offsets: tuple[int, int], keeps_first: bo
     """Trim a token's offsets as its post-processor would, but only by spaces that are in the text.
 
     Args:
-        text: the encoded text
-        piece: the token
-        offsets: start and end of the token in `text`, from a tokenizer changed by `keep_spaces`
-        keeps_first: whether to keep the token's first space, which the post-processor considers added by the tokenizer
+        text: The encoded text.
+        piece: The token.
+        offsets: Start and end of the token in `text`, from a tokenizer changed by `keep_spaces`.
+        keeps_first: Whether to keep the token's first space, which the post-processor considers added by the tokenizer.
 
     Returns:
         The new start and end, in characters.
@@ -80,8 +80,8 @@ def find_piece_offsets(text: str, encoding: Encoding) -> list[tuple[int, int]]:
     word.
 
     Args:
-        text: the encoded text
-        encoding: encoding of `text` by a tokenizer changed by `keep_spaces`
+        text: The encoded text.
+        encoding: Encoding of `text` by a tokenizer changed by `keep_spaces`.
 
     Returns:
         One (start, end) pair per token, in characters.

@@ -41,7 +41,7 @@ def translate_tokenizers_errors(message: str) -> Iterator[None]:
     """Convert any exception or panic of the tokenizers library inside the `with` block to an InputError.
 
     Args:
-        message: the beginning of the error message
+        message: The beginning of the error message.
     """
     try:
         yield
@@ -58,11 +58,11 @@ def check_growth(content: Mapping[str, Any], origin: str) -> None:
     """Check that the normalizer of a tokenizer cannot make a text more than `MAX_GROWTH` times as long.
 
     Args:
-        content: the parsed tokenizer.json
-        origin: the name of the folder in the error message
+        content: The parsed tokenizer.json.
+        origin: The name of the folder in the error message.
 
     Raises:
-        InputError: If it can.
+        InputError: If the normalizer can make a text longer than that.
     """
     growth = compute_max_growth(content.get("normalizer"))
     if growth > MAX_GROWTH:
@@ -78,7 +78,7 @@ def compute_max_growth(normalizer: Any) -> int:
     Unicode normalization forms count as 1.
 
     Args:
-        normalizer: the parsed normalizer of a tokenizer.json, or None
+        normalizer: The parsed normalizer of a tokenizer.json, or None.
 
     >>> compute_max_growth({"type": "Replace", "pattern": {"String": "a"}, "content": "bbb"})
     3
@@ -101,8 +101,8 @@ def _measure_longest_replacement(rules: bytes) -> int:
     """Return the length in characters of the longest replacement in a precompiled character map (at least 1).
 
     Args:
-        rules: the decoded map: the size of a trie in four bytes, the trie, then the replacements, each ended by a zero
-            byte
+        rules: The decoded map: the size of a trie in four bytes, the trie, then the replacements, each ended by a zero
+            byte.
     """
     first = 4 + int.from_bytes(rules[:4], "little")
     return max(1, *(len(text.decode("utf-8", "replace")) for text in rules[first:].split(b"\0")))
@@ -112,8 +112,8 @@ def collect_ids(content: Mapping[str, Any], origin: str) -> dict[str, int]:
     """Return the id of each token in a parsed tokenizer.json, including added tokens.
 
     Args:
-        content: the parsed tokenizer.json
-        origin: the name of the folder in error messages
+        content: The parsed tokenizer.json.
+        origin: The name of the folder in error messages.
 
     Raises:
         InputError: If the ids are not exactly 0, 1, 2, ..., each used once, or if a Unigram model has a token twice.
@@ -149,8 +149,8 @@ def check_json_ids(content: Any, origin: str) -> None:
     id. Content of any other structure is not checked here.
 
     Args:
-        content: the parsed tokenizer.json
-        origin: the name of the folder in the error message
+        content: The parsed tokenizer.json.
+        origin: The name of the folder in the error message.
 
     Raises:
         InputError: If an id is out of range or used twice.
@@ -190,9 +190,9 @@ class TokenizerFiles(NamedTuple):
     """A tokenizer read from a folder.
 
     Attributes:
-        definition: the text of tokenizer.json as the tokenizers library writes it, without padding and truncation
-        special_tokens: maps each role that has a token to this token
-        other_files: the unchanged bytes of the other files, by name
+        definition: The text of tokenizer.json as the tokenizers library writes it, without padding and truncation.
+        special_tokens: Maps each role that has a token to this token.
+        other_files: The unchanged bytes of the other files, by name.
     """
 
     definition: str
@@ -204,9 +204,9 @@ def read_tokenizer_files(files: Mapping[str, bytes], origin: str, lowercase: boo
     """Parse the files of a tokenizer folder and check that they agree with each other.
 
     Args:
-        files: maps file names to contents
-        origin: the name of the folder in error messages
-        lowercase: whether a vocab.txt without a tokenizer.json is uncased. Default: `do_lower_case` of
+        files: Maps file names to contents.
+        origin: The name of the folder in error messages.
+        lowercase: Whether a vocab.txt without a tokenizer.json is uncased. Default: `do_lower_case` of
             tokenizer_config.json. If that is missing too, the vocabulary is uncased if only tokens that begin with [
             have capital letters.
 
@@ -246,7 +246,7 @@ def read_folder_files(path: Path) -> dict[str, bytes]:
     Only the files in FILES are read. Symbolic links are followed, because the Hugging Face cache uses them.
 
     Args:
-        path: a folder or a single file. A file is read as tokenizer.json if its name ends in .json, otherwise as
+        path: A folder or a single file. A file is read as tokenizer.json if its name ends in .json, otherwise as
             vocab.txt.
 
     Raises:
@@ -264,8 +264,8 @@ def read_bounded_bytes(path: Path) -> bytes:
     """Read all bytes of a file that is not too large.
 
     Raises:
-        InputError: If it is larger than `MAX_FILE_BYTES`.
-        OSError: If it cannot be read.
+        InputError: If the file is larger than `MAX_FILE_BYTES`.
+        OSError: If the file cannot be read.
     """
     with path.open("rb") as file:
         data = file.read(MAX_FILE_BYTES + 1)
@@ -281,8 +281,8 @@ def _check_model(model: Mapping[str, Any], origin: str) -> None:
     """Check that the model of a tokenizer.json is supported.
 
     Args:
-        model: the model, as parsed JSON
-        origin: the name of the folder in the error message
+        model: The model, as parsed JSON.
+        origin: The name of the folder in the error message.
 
     Raises:
         InputError: If BPE dropout makes its output random, if a Unigram model has no unknown token, or if a Unigram
@@ -327,7 +327,7 @@ def _parse_tokenizer(data: bytes, origin: str) -> Tokenizer:
     """Parse the bytes of a tokenizer.json to a Hugging Face tokenizer. `origin` names the folder in error messages.
 
     Raises:
-        InputError: If it is invalid, has ids that are out of range, or an object in it has a duplicate key.
+        InputError: If the content is invalid, has ids that are out of range, or has an object with a duplicate key.
     """
     try:
         text = data.decode()
@@ -356,10 +356,10 @@ def _from_words(data: bytes, config: Mapping[str, Any], lowercase: bool | None, 
     """Build a BERT tokenizer from a vocab.txt with one token per line.
 
     Args:
-        data: the content of vocab.txt
-        config: the parsed tokenizer_config.json, or an empty dict
-        lowercase: whether the vocabulary is uncased (default: see `read_tokenizer_files`)
-        origin: the name of the folder in error messages
+        data: The content of vocab.txt.
+        config: The parsed tokenizer_config.json, or an empty dict.
+        lowercase: Whether the vocabulary is uncased (default: see `read_tokenizer_files`).
+        origin: The name of the folder in error messages.
 
     Raises:
         InputError: If a line is empty, a token occurs twice, or a special token is missing.
@@ -388,9 +388,9 @@ def _from_merges(files: Mapping[str, bytes], config: Mapping[str, Any], origin: 
     """Build a RoBERTa tokenizer from a vocab.json and a merges.txt.
 
     Args:
-        files: maps file names to contents; must have both files
-        config: the parsed tokenizer_config.json, or an empty dict
-        origin: the name of the folder in error messages
+        files: Maps file names to contents. It must have both files.
+        config: The parsed tokenizer_config.json, or an empty dict.
+        origin: The name of the folder in error messages.
 
     Raises:
         InputError: If one of the files cannot be read, or if the files contradict each other.
@@ -414,9 +414,9 @@ def _add_tokens(tokenizer: Tokenizer, added: Mapping[str, Any], origin: str) -> 
     """Add the tokens of an added_tokens.json to a tokenizer in the order of their ids.
 
     Args:
-        tokenizer: the tokenizer; changed in place
-        added: maps each token to its id
-        origin: the name of the folder in error messages
+        tokenizer: The tokenizer, which is changed in place.
+        added: Maps each token to its id.
+        origin: The name of the folder in error messages.
 
     Raises:
         InputError: If a token would get another id.
@@ -437,9 +437,9 @@ def _check_other_files(tokenizer: Tokenizer, files: Mapping[str, bytes], origin:
     """Check that vocab.txt, vocab.json and merges.txt agree with tokenizer.json.
 
     Args:
-        tokenizer: the tokenizer that was read from tokenizer.json
-        files: maps file names to contents; files that are missing are not checked
-        origin: the name of the folder in error messages
+        tokenizer: The tokenizer that was read from tokenizer.json.
+        files: Maps file names to contents. Files that are missing are not checked.
+        origin: The name of the folder in error messages.
 
     Raises:
         InputError: If a file contradicts tokenizer.json, or cannot be read.
@@ -469,9 +469,9 @@ def find_special_tokens(tokenizer: Tokenizer, config: Mapping[str, Any], origin:
     whichever family has the most of its special tokens in the vocabulary. Roles without a token are left out.
 
     Args:
-        tokenizer: the tokenizer
-        config: the parsed tokenizer_config.json, or an empty dict
-        origin: the name of the folder in error messages
+        tokenizer: The tokenizer.
+        config: The parsed tokenizer_config.json, or an empty dict.
+        origin: The name of the folder in error messages.
 
     Raises:
         InputError: If the configuration names a token that is not in the vocabulary.
@@ -510,9 +510,9 @@ def _parse_object(files: Mapping[str, bytes], name: str, origin: str) -> dict[st
     """Parse the file `name`, which must contain a JSON object. Returns an empty dict if the file is missing.
 
     Args:
-        files: maps file names to contents
-        name: name of the file
-        origin: the name of the folder in error messages
+        files: Maps file names to contents.
+        name: Name of the file.
+        origin: The name of the folder in error messages.
 
     Raises:
         InputError: If the file is not UTF-8 or not a JSON object.

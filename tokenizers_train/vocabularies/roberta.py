@@ -51,12 +51,12 @@ def build_tokenizer(
     """Build the Hugging Face byte-level BPE tokenizer of a RoBERTa vocabulary.
 
     Args:
-        ids: maps each token to its id
-        merges: pairs of tokens, in the order in which they were learned
-        special_tokens: maps each role to its token. If cls or sep is missing, the tokenizer adds no tokens around a
+        ids: Maps each token to its id.
+        merges: Pairs of tokens, in the order in which they were learned.
+        special_tokens: Maps each role to its token. If cls or sep is missing, the tokenizer adds no tokens around a
             text.
-        additional: further special tokens
-        add_prefix_space: whether to put a space before a text that does not begin with one
+        additional: Additional special tokens.
+        add_prefix_space: Whether to put a space before a text that does not begin with one.
 
     Raises:
         KeyError: If the cls or sep token is not in `ids`.
@@ -97,9 +97,10 @@ def build_config() -> dict[str, Json]:
 
 
 def build_special_tokens_map() -> dict[str, Json]:
-    """Return the content of special_tokens_map.json, which has a token for each name such as "cls_token".
+    """Return the content of special_tokens_map.json for a RoBERTa vocabulary.
 
-    The tokens are those of RoBERTa. Its <mask> is an object with options, because it absorbs the space before it.
+    It maps names such as "cls_token" to RoBERTa's tokens. Its <mask> is an object with options, because it absorbs the
+    space before it.
     """
     mask = {"content": SPECIAL_TOKENS["mask"], "lstrip": True, "normalized": False}
     return {**_list_token_names(), "mask_token": {**mask, "rstrip": False, "single_word": False}}
@@ -118,8 +119,8 @@ def parse_merges(merges: Any, origin: str = "The vocabulary") -> Merges:
     """Convert the merges of a parsed tokenizer.json to pairs of tokens.
 
     Args:
-        merges: the merges, each a list of two tokens or, in older files, a string with a space in the middle
-        origin: the name of the vocabulary in the error message
+        merges: The merges, each a list of two tokens or, in older files, a string with a space in the middle.
+        origin: The name of the vocabulary in the error message.
 
     Raises:
         InputError: If a merge does not have exactly two pieces.
@@ -148,12 +149,12 @@ def parse_merges_text(text: str, origin: str = "The vocabulary") -> Merges:
 
 
 def check_merges(ids: Mapping[str, int], merges: Merges, origin: str) -> None:
-    """Check that each merge is of tokens in `ids` and produces one.
+    """Check that the two tokens of each merge, and the token that it produces, are in `ids`.
 
     Args:
-        ids: maps each token to its id
-        merges: pairs of tokens
-        origin: the name of the vocabulary in the error message
+        ids: Maps each token to its id.
+        merges: Pairs of tokens.
+        origin: The name of the vocabulary in the error message.
 
     Raises:
         InputError: If a merge contains or produces a token that is not in `ids`.
@@ -167,9 +168,9 @@ def check_merges(ids: Mapping[str, int], merges: Merges, origin: str) -> None:
 
 
 def format_token(token: str) -> str:
-    """Return a token in a readable form.
+    """Decode a byte-level BPE token to a readable form.
 
-    Byte-level tokens are decoded. White space and control characters are shown as Unicode symbols.
+    White space and control characters are shown as Unicode symbols.
 
     Bytes that are not a whole character are shown as escapes. Tokens with characters outside the byte alphabet are
     returned unchanged.
@@ -183,8 +184,5 @@ def format_token(token: str) -> str:
 
 
 def is_word_start(token: str) -> bool:
-    """Return whether a token begins a word.
-
-    A byte-level token does if it starts with the letter for a space.
-    """
+    """Return whether a byte-level BPE token begins a word, which is true if it starts with the letter for a space."""
     return token.startswith(BYTE_LETTERS[0x20])

@@ -86,7 +86,7 @@ class VocabularySettings:
         """Check that all settings apply to the algorithm.
 
         Raises:
-            InputError: If one that does not apply has another value than its default.
+            InputError: If a setting that does not apply differs from its default.
         """
         if self.algorithm == BYTE_BPE and self.lowercase:
             raise InputError(
@@ -134,7 +134,7 @@ class VocabularySettings:
         """Check the size of the vocabulary.
 
         Raises:
-            InputError: If it leaves no room for learned tokens or is above `MAX_TOKENS`.
+            InputError: If the size leaves no room for learned tokens or is above `MAX_TOKENS`.
         """
         reserved = len(self.family_tokens) + len(self.special_tokens) + self.unused
         usual = {WORDPIECE: "BERT's is 30522", BYTE_BPE: "RoBERTa's is 50265", UNIGRAM: "ALBERT's is 30000"}

@@ -55,8 +55,8 @@ class TokenStyle(NamedTuple):
     """The functions that interpret the tokens of a vocabulary.
 
     Attributes:
-        format_token: returns a token in a readable form
-        is_word_start: returns whether a token begins a word
+        format_token: Returns a token in a readable form.
+        is_word_start: Returns whether a token begins a word.
     """
 
     format_token: Callable[[str], str]
@@ -127,7 +127,9 @@ def _find_sentencepiece_rule(normalizer: Any, pre_tokenizer: Any) -> WordRule | 
 
 @cache
 def _build_albert_rules(lowercase: bool, strip_accents: bool) -> tuple[Any, Any]:
-    """Return the normalizer and the pre-tokenizer of `SentencePieceWords` as in a parsed tokenizer.json; cached."""
+    """Return the normalizer and the pre-tokenizer of `SentencePieceWords` as in a parsed tokenizer.json. They are
+    cached.
+    """
     tokenizer = Tokenizer(models.Unigram())
     tokenizer.normalizer, tokenizer.pre_tokenizer = build_albert_normalizer(lowercase, strip_accents), build_metaspace()
     content = json.loads(tokenizer.to_str())
@@ -167,9 +169,9 @@ class Vocabulary:
     """A tokenizer: its tokens with their ids, and the rules that split a text into tokens.
 
     Args:
-        definition: the text of tokenizer.json
-        special_tokens: maps each role (pad, unk, cls, sep, mask) that has a token to this token
-        other_files: contents of the other files in the folder, by name
+        definition: The text of tokenizer.json.
+        special_tokens: Maps each role (pad, unk, cls, sep, mask) that has a token to this token.
+        other_files: Contents of the other files in the folder, by name.
 
     Raises:
         InputError: If the ids have a gap, or if a token or an id occurs twice.
@@ -195,7 +197,7 @@ class Vocabulary:
 
     @property
     def algorithm(self) -> str:
-        """The algorithm: "wordpiece", "byte-bpe", "unigram", or what the tokenizers library calls another one."""
+        """Algorithm: "wordpiece", "byte-bpe", "unigram", or another model type of the tokenizers library."""
         return find_algorithm(self.content)
 
     @property
@@ -232,7 +234,7 @@ class Vocabulary:
 
     @property
     def lowercase(self) -> bool:
-        """True if the tokenizer lower-cases text."""
+        """Whether the tokenizer lower-cases text."""
         normalizer = self.to_tokenizer().normalizer
         return normalizer is not None and normalizer.normalize_str("A") == "a"
 
@@ -270,10 +272,10 @@ class Vocabulary:
         """Check that the vocabulary has the five special tokens (pad, unk, cls, sep, mask).
 
         Args:
-            origin: the name of the vocabulary in the error message
+            origin: The name of the vocabulary in the error message.
 
         Raises:
-            InputError: If one is missing.
+            InputError: If one of them is missing.
         """
         missing = [role for role in ROLES if role not in self.special_tokens]
         if missing:
@@ -320,9 +322,9 @@ class Vocabulary:
         """Build a vocabulary from the files of a folder: tokenizer.json, or vocab.txt, or vocab.json and merges.txt.
 
         Args:
-            files: maps file names to contents
-            origin: the name of the folder in error messages
-            lowercase: whether a vocab.txt without a tokenizer.json is uncased (default: see `read_tokenizer_files`)
+            files: Maps file names to contents.
+            origin: The name of the folder in error messages.
+            lowercase: Whether a vocab.txt without a tokenizer.json is uncased (default: see `read_tokenizer_files`).
 
         Raises:
             InputError: If files are missing, cannot be read, or contradict each other.
@@ -352,8 +354,8 @@ def load_vocabulary(path: Path, lowercase: bool | None = None) -> Vocabulary:
     """Load a vocabulary that was saved with `Vocabulary.save` or by Hugging Face tools.
 
     Args:
-        path: a folder, or a single tokenizer.json or vocab.txt
-        lowercase: whether a vocab.txt without a tokenizer.json is uncased (default: see `read_tokenizer_files`)
+        path: A folder, or a single tokenizer.json or vocab.txt.
+        lowercase: Whether a vocab.txt without a tokenizer.json is uncased (default: see `read_tokenizer_files`).
 
     Raises:
         InputError: If the path does not exist, if a file was changed after it was saved, or if the files cannot be read
@@ -374,11 +376,11 @@ def build_bert_vocabulary(
     """Build a WordPiece vocabulary from a list of tokens.
 
     Args:
-        tokens: all tokens in the order of their ids, including [PAD], [UNK], [CLS], [SEP] and [MASK]
-        lowercase: whether the tokenizer lower-cases text
-        strip_accents: whether it removes accents (default: same as `lowercase`)
-        max_word_length: words with more characters than this are unknown
-        additional: further special tokens, which must be in `tokens`
+        tokens: All tokens in the order of their ids, including [PAD], [UNK], [CLS], [SEP] and [MASK].
+        lowercase: Whether the tokenizer lower-cases text.
+        strip_accents: Whether it removes accents (default: same as `lowercase`).
+        max_word_length: Words with more characters than this are unknown.
+        additional: Additional special tokens, which must be in `tokens`.
 
     Raises:
         InputError: If a token occurs twice or a special token is missing.
@@ -397,10 +399,10 @@ def build_roberta_vocabulary(tokens: Sequence[str], merges: Merges = (), additio
     """Build a byte-level BPE vocabulary from a list of tokens.
 
     Args:
-        tokens: all tokens in the order of their ids, including <s>, <pad>, </s>, <unk>, <mask> and the letters of all
-            bytes
-        merges: pairs of tokens, in the order in which they were learned
-        additional: further special tokens, which must be in `tokens`
+        tokens: All tokens in the order of their ids, including <s>, <pad>, </s>, <unk>, <mask> and the letters of all
+            bytes.
+        merges: Pairs of tokens, in the order in which they were learned.
+        additional: Additional special tokens, which must be in `tokens`.
 
     Raises:
         InputError: If a token occurs twice, if a special token or a byte is missing, or if a merge contains or produces
@@ -426,9 +428,9 @@ def build_albert_vocabulary(
     The five special tokens get the ids 0 to 4, followed by the additional ones and then the pieces.
 
     Args:
-        pieces: the pieces and their scores in the order of their ids, without special tokens
-        words: the rule that splits text into words (default: lower-case and remove accents)
-        additional: further special tokens
+        pieces: The pieces and their scores in the order of their ids, without special tokens.
+        words: The rule that splits text into words (default: lower-case and remove accents).
+        additional: Additional special tokens.
 
     Raises:
         InputError: If a token occurs twice.
@@ -454,12 +456,12 @@ def _build_vocabulary(
     """Build a vocabulary from a tokenizer, with the other files that transformers reads.
 
     Args:
-        tokenizer: the tokenizer
-        special_tokens: maps each role to its token
-        plain: contents of the files for tools that do not read tokenizer.json, by name
-        config: the content of tokenizer_config.json
-        special_map: the content of special_tokens_map.json
-        additional: further special tokens, which are added to these two files
+        tokenizer: The tokenizer.
+        special_tokens: Maps each role to its token.
+        plain: Contents of the files for tools that do not read tokenizer.json, by name.
+        config: The content of tokenizer_config.json.
+        special_map: The content of special_tokens_map.json.
+        additional: Additional special tokens, which are added to these two files.
 
     Raises:
         InputError: If the ids have a gap, or if a token or an id occurs twice.
@@ -481,8 +483,8 @@ def _build_config_file(content: Mapping[str, Any], special_tokens: Mapping[str, 
     """Return {"tokenizer_config.json": content} for a tokenizer that has no such file.
 
     Args:
-        content: the parsed tokenizer.json
-        special_tokens: maps each role that has a token to this token
+        content: The parsed tokenizer.json.
+        special_tokens: Maps each role that has a token to this token.
     """
     names = {f"{role}_token": token for role, token in special_tokens.items()}
     config: dict[str, Json] = {"tokenizer_class": "PreTrainedTokenizerFast", **names}

@@ -43,10 +43,10 @@ class BertWords:
     """The word rule of BERT: splits at white space, and makes each punctuation mark a word.
 
     Args:
-        clean_text: whether to remove control characters
-        handle_chinese_chars: whether each Chinese character is a separate word
-        strip_accents: whether to remove accents (default: same as `lowercase`)
-        lowercase: whether to lower-case the text
+        clean_text: Whether to remove control characters.
+        handle_chinese_chars: Whether each Chinese character is a separate word.
+        strip_accents: Whether to remove accents (default: same as `lowercase`).
+        lowercase: Whether to lower-case the text.
 
     >>> BertWords(lowercase=True).split("Na\u00efve? No.")
     ['naive', '?', 'no', '.']
@@ -59,9 +59,9 @@ class BertWords:
 
     @property
     def settings(self) -> dict[str, Json]:
-        """The settings of the word rule that belong to the fingerprint of stored word counts.
+        """Settings of BERT's word rule that are part of the fingerprint of stored word counts.
 
-        They are `lowercase` and all options that do not have BERT's default.
+        They are `lowercase` and all options that differ from BERT's default.
         """
         settings: dict[str, Json] = {"lowercase": self.lowercase}
         if not self.clean_text:
@@ -79,24 +79,23 @@ class BertWords:
 
     @property
     def characters(self) -> CharacterTables:
-        """The tables that say what BertNormalizer and BertPreTokenizer do with each character. They are cached."""
+        """Class and normalized form of each character in BertNormalizer and BertPreTokenizer. The tables are cached."""
         return build_bert_tables(self.clean_text, self.handle_chinese_chars, self.strip_accents, self.lowercase)
 
     def split(self, text: str) -> list[str]:
-        """Split a text into words with the Hugging Face tokenizers library, which defines the rule.
-
-        Its BertNormalizer and BertPreTokenizer are used, so the words are normalized.
+        """Split a text into normalized words with Hugging Face's BertNormalizer and BertPreTokenizer, which define the
+        rule.
         """
         pieces = build_bert_pre_tokenizer().pre_tokenize_str(self.normalizer.normalize_str(text))
         return [word for word, _ in pieces]
 
     def count(self, data: Bytes, starts: Int64s, ends: Int64s) -> WordCounts:
-        """Count the words in the texts data[starts[r]:ends[r]].
+        """Split the texts data[starts[r]:ends[r]] into words as BERT does, and count them.
 
         Args:
-            data: uint8, the UTF-8 bytes of all texts
-            starts: int64 [texts], the first byte of each text
-            ends: int64 [texts], the end of each text
+            data: uint8, the UTF-8 bytes of all texts.
+            starts: int64 [texts], the first byte of each text.
+            ends: int64 [texts], the end of each text.
 
         Returns:
             A table with the schema `table.COUNTS_SCHEMA`: the distinct words that `split` finds, and their counts.
@@ -141,10 +140,10 @@ def split_by_reference(words: BertWords, ranges: Ranges, state: Int64s, rules: W
     """Split the text between `state` and the next space or the end of the current range with `BertWords.split`.
 
     Args:
-        words: the word rule
-        ranges: the texts
-        state: int64, the index of the current range, and the byte offset in the data; not changed
-        rules: the character tables
+        words: The word rule.
+        ranges: The texts.
+        state: int64, the index of the current range, and the byte offset in the data. It is not changed.
+        rules: The character tables.
 
     Returns:
         The words, and the byte offset at which the text that was split ends.
@@ -166,9 +165,9 @@ def _add_words(table: WordTable, words: list[bytes], counts: Int64s) -> WordTabl
     """Add words and their counts to the table, in place. Returns the table, or a larger copy if it was full.
 
     Args:
-        table: the table
-        words: the words in UTF-8; none may be empty
-        counts: int64 [words], the number to add for each word
+        table: The table.
+        words: The words in UTF-8. None may be empty.
+        counts: int64 [words], the number to add for each word.
     """
     ends = np.cumsum([len(word) for word in words], dtype=np.int64)
     starts = ends - np.array([len(word) for word in words], np.int64)

@@ -62,12 +62,12 @@ class WordRules(NamedTuple):
     """The properties of characters that the kernels need.
 
     Attributes:
-        classes: see `characters.CharacterTables`
-        replacements: see `characters.CharacterTables`
-        pool: see `characters.CharacterTables`
+        classes: See `characters.CharacterTables`.
+        replacements: See `characters.CharacterTables`.
+        pool: See `characters.CharacterTables`.
         byte_classes: uint8 [256], LETTER for ASCII letters and digits, SPACE, STANDALONE (an ASCII character that is a
-            word by itself), or UNCLASSIFIED
-        case_bits: 0x20 in each of eight bytes to lower-case ASCII letters, or 0 to keep their case
+            word by itself), or UNCLASSIFIED.
+        case_bits: 0x20 in each of eight bytes to lower-case ASCII letters, or 0 to keep their case.
     """
 
     classes: Bytes
@@ -81,9 +81,9 @@ class WordBuffer(NamedTuple):
     """A sequence of normalized words.
 
     Attributes:
-        text: uint8, the bytes of all words
-        ends: int64, the end of each word in `text`
-        characters: int64, the number of characters in each word
+        text: uint8, the bytes of all words.
+        ends: int64, the end of each word in `text`.
+        characters: int64, the number of characters in each word.
     """
 
     text: Bytes
@@ -142,13 +142,13 @@ def write_words(
     there is a faster path.
 
     Args:
-        data: the bytes of all texts
-        at: byte offset of the first word
-        end: end of the range
-        rules: the character tables
-        buffer: filled with the words
-        max_characters: no further characters of a word are written once it has more than this, but its character count
-            then exceeds the limit
+        data: The bytes of all texts.
+        at: Byte offset of the first word.
+        end: End of the range.
+        rules: The character tables.
+        buffer: Filled with the words.
+        max_characters: No further characters of a word are written once it has more than this, but its character count
+            then exceeds the limit.
 
     Returns:
         The byte offset to continue at, the number of words written, and a reason. If no word was written, the reason is
@@ -228,17 +228,17 @@ def pack_word(text: Bytes, start: int, length: int) -> tuple[np.uint64, np.uint6
 def count_bert_words(
     ranges: Ranges, rules: WordRules, table: WordTable, standalone_counts: Int64s, buffer: WordBuffer, state: Int64s
 ) -> int:
-    """Count words as BERT splits the texts of `ranges`, continuing from `state`.
+    """Split the texts of `ranges` into words as BERT does, and count them, resuming from `state`.
 
     Args:
-        ranges: the texts
-        rules: the character tables
-        table: incremented in place
+        ranges: The texts.
+        rules: The character tables.
+        table: The word counts, which are incremented in place.
         standalone_counts: int64 [128], incremented in place for each ASCII character that is a word by itself. These
             words are not added to the table.
-        buffer: scratch space for normalized words
+        buffer: Scratch space for normalized words.
         state: int64 [3], updated in place: the index of the current range, the byte offset in the data, and the number
-            of words in the buffer that are already counted
+            of words in the buffer that are already counted.
 
     Returns:
         DONE, or what is needed before calling again: NEEDS_ROOM (a larger table), NEEDS_BUFFER (a larger word buffer)
@@ -284,10 +284,10 @@ def _count_buffered_words(buffer: WordBuffer, num_words: int, table: WordTable, 
     """Count the words in the buffer, starting with word `done`.
 
     Args:
-        buffer: the normalized words
-        num_words: number of words in the buffer
-        table: incremented in place
-        done: index of the first word to count
+        buffer: The normalized words.
+        num_words: Number of words in the buffer.
+        table: The word counts, which are incremented in place.
+        done: Index of the first word to count.
 
     Returns:
         The index of the first word that did not fit in the table, or `num_words`.

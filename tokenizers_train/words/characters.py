@@ -43,10 +43,10 @@ class CharacterTables(NamedTuple):
 
     Attributes:
         classes: uint8 [code points]: LETTER (part of a word), SPACE (separates words), STANDALONE (a word by itself),
-            DROPPED, or UNDECIDED (depends on the surrounding characters)
+            DROPPED, or UNDECIDED (depends on the surrounding characters).
         replacements: uint32 [code points], 0 if the character does not change, otherwise offset in the pool << 8 |
-            number of characters << 5 | number of bytes
-        pool: uint8, the replacements in UTF-8, followed by eight bytes of padding for reads of eight bytes at a time
+            number of characters << 5 | number of bytes.
+        pool: uint8, the replacements in UTF-8, followed by eight bytes of padding for reads of eight bytes at a time.
     """
 
     classes: Bytes
@@ -70,10 +70,10 @@ def build_bert_tables(
     """Build the character tables of BertNormalizer and BertPreTokenizer. They are computed once and cached on disk.
 
     Args:
-        clean_text: whether control characters are removed
-        handle_chinese_chars: whether each Chinese character is a separate word
-        strip_accents: whether accents are removed (None: same as `lowercase`)
-        lowercase: whether text is lower-cased
+        clean_text: Whether control characters are removed.
+        handle_chinese_chars: Whether each Chinese character is a separate word.
+        strip_accents: Whether accents are removed (None: same as `lowercase`).
+        lowercase: Whether text is lower-cased.
 
     Raises:
         InputError: If the folder of the cache cannot be created.
@@ -101,9 +101,9 @@ def probe_characters(
     """Build character tables by running a normalizer and a pre-tokenizer on every code point.
 
     Args:
-        normalizer: the normalizer
-        pre_tokenizer: the pre-tokenizer
-        reorders: whether the normalizer puts combining marks into canonical order
+        normalizer: The normalizer.
+        pre_tokenizer: The pre-tokenizer.
+        reorders: Whether the normalizer puts combining marks into canonical order.
     """
     return _build_tables(_iter_runs(normalizer, pre_tokenizer, reorders))
 
@@ -131,9 +131,9 @@ def _iter_runs(
     """Yield the class and replacement of all code points in order. Blocks of 256 that behave alike are one run.
 
     Args:
-        normalizer: the normalizer
-        pre_tokenizer: the pre-tokenizer
-        reorders: whether the normalizer puts combining marks into canonical order
+        normalizer: The normalizer.
+        pre_tokenizer: The pre-tokenizer.
+        reorders: Whether the normalizer puts combining marks into canonical order.
     """
 
     def words(normal: str) -> list[str]:
@@ -163,10 +163,10 @@ def _iter_single_runs(
     ASCII characters are normalized one at a time, all others in a single call.
 
     Args:
-        first: the first code point of the block
-        normalizer: the normalizer
-        find_words: splits a normalized text into words
-        reorders: whether the normalizer puts combining marks into canonical order
+        first: The first code point of the block.
+        normalizer: The normalizer.
+        find_words: Splits a normalized text into words.
+        reorders: Whether the normalizer puts combining marks into canonical order.
     """
     codes = range(first, first + _BLOCK_SIZE)
     ascii_ones = [normalizer.normalize_str(f"0{chr(code)}0")[1:-1] for code in codes if code < 0x80]
@@ -185,8 +185,8 @@ def _classify_characters(normal: list[str], find_words: FindWords) -> list[tuple
     """Return the class of each character and its text within a word, in the order of `normal`.
 
     Args:
-        normal: the normalized form of each character
-        find_words: splits a normalized text into words
+        normal: The normalized form of each character.
+        find_words: Splits a normalized text into words.
     """
     kept = "0".join(text for text in normal if text)
     parts = find_words(f"0{kept}0")

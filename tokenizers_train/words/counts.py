@@ -28,7 +28,7 @@ class WordRule(Protocol):
 
     @property
     def settings(self) -> dict[str, Json]:
-        """The settings of the word rule that belong to the fingerprint of stored word counts."""
+        """Settings of the word rule that are part of the fingerprint of stored word counts."""
 
     def split(self, text: str) -> list[str]:
         """Split a text into words with the Hugging Face tokenizers library, which defines the rule.
@@ -40,9 +40,9 @@ class WordRule(Protocol):
         """Count the words in the texts data[starts[r]:ends[r]].
 
         Args:
-            data: uint8, the UTF-8 bytes of all texts
-            starts: int64 [texts], the first byte of each text
-            ends: int64 [texts], the end of each text
+            data: uint8, the UTF-8 bytes of all texts.
+            starts: int64 [texts], the first byte of each text.
+            ends: int64 [texts], the end of each text.
 
         Returns:
             A table with the schema `table.COUNTS_SCHEMA`: the distinct words that `split` finds, and their counts.
@@ -72,8 +72,8 @@ def count_words(rule: WordRule, texts: pa.Array) -> WordCounts:
     """Count the words in a column of texts.
 
     Args:
-        rule: the rule that splits text into words
-        texts: large_string column without nulls
+        rule: The rule that splits text into words.
+        texts: large_string column without nulls.
 
     Returns:
         A table with the schema `table.COUNTS_SCHEMA`.
@@ -96,8 +96,8 @@ def merge_counts(parts: Iterable[WordCounts], weights: Sequence[Weight] | None =
     later one, so memory holds about two tables of all words, and one part.
 
     Args:
-        parts: tables of counts, each sorted by word
-        weights: one positive weight per part (default: all parts count once)
+        parts: Tables of counts, each sorted by word.
+        weights: One positive weight per part (default: all parts count once).
 
     Raises:
         InputError: If a weight is not positive, or if the weighted counts add up to more than 2^53.

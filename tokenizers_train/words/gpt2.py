@@ -42,7 +42,7 @@ class Gpt2Words:
     """The word rule of GPT-2 and RoBERTa: letters, digits or other characters, each with the space before them.
 
     Args:
-        add_prefix_space: whether to put a space before a text that is not empty and does not begin with one
+        add_prefix_space: Whether to put a space before a text that is not empty and does not begin with one.
 
     >>> Gpt2Words().split("It's  1st.\\n")
     ['It', "'s", ' ', ' 1', 'st', '.', '\\n']
@@ -54,7 +54,7 @@ class Gpt2Words:
 
     @property
     def settings(self) -> dict[str, Json]:
-        """The settings of the word rule that belong to the fingerprint of stored word counts.
+        """Settings of GPT-2's word rule that are part of the fingerprint of stored word counts.
 
         They are `pre_tokenizer`, which is "gpt2", and `add_prefix_space` if it is true.
         """
@@ -62,20 +62,20 @@ class Gpt2Words:
         return {"pre_tokenizer": "gpt2", **prefix}
 
     def split(self, text: str) -> list[str]:
-        """Split a text into words with the Hugging Face tokenizers library, which defines the rule.
+        """Split a text into words with Hugging Face's ByteLevel pre-tokenizer, which defines the rule.
 
-        Its ByteLevel pre-tokenizer is used. Joined together, the words are the text.
+        Joined together, the words are the text, including the space that `add_prefix_space` puts before it.
         """
         letters = build_gpt2_pre_tokenizer(self.add_prefix_space).pre_tokenize_str(text)
         return [_DECODER.decode([word]) for word, _ in letters]
 
     def count(self, data: Bytes, starts: Int64s, ends: Int64s) -> WordCounts:
-        """Count the words in the texts data[starts[r]:ends[r]].
+        """Split the texts data[starts[r]:ends[r]] into words as GPT-2 does, and count them.
 
         Args:
-            data: uint8, the UTF-8 bytes of all texts
-            starts: int64 [texts], the first byte of each text
-            ends: int64 [texts], the end of each text
+            data: uint8, the UTF-8 bytes of all texts.
+            starts: int64 [texts], the first byte of each text.
+            ends: int64 [texts], the end of each text.
 
         Returns:
             A table with the schema `table.COUNTS_SCHEMA`: the distinct words that `split` finds, and their counts.
@@ -102,7 +102,7 @@ def to_kernel_buffer(data: Bytes) -> Bytes:
 def build_gpt2_pre_tokenizer(add_prefix_space: bool = False) -> pre_tokenizers.ByteLevel:
     """Build Hugging Face's ByteLevel pre-tokenizer, which writes each byte of a word as one character.
 
-    `add_prefix_space` is the field of `Gpt2Words`.
+    `add_prefix_space` has the same meaning as in `Gpt2Words`.
     """
     return pre_tokenizers.ByteLevel(add_prefix_space=add_prefix_space, use_regex=True)
 
@@ -118,7 +118,7 @@ def load_character_classes() -> Bytes:
 
 
 def _probe_classes() -> Bytes:
-    """Determine the class of each code point below U+40000 with the ByteLevel pre-tokenizer: uint8 [0x40000].
+    """Compute the array that `load_character_classes` returns, with the ByteLevel pre-tokenizer.
 
     ASCII characters are tested one at a time. All others are put into a single text, in which each word has characters
     of one class.
@@ -136,8 +136,8 @@ def _probe_classes() -> Bytes:
 def _classify_character(character: str) -> int:
     """Return the class of a character: LETTER, NUMBER, OTHER or SPACE.
 
-    It is the class of the letter, the digit or the punctuation mark after which the character stays in the same word,
-    else SPACE.
+    A LETTER stays in one word with a preceding letter, a NUMBER with a preceding digit, and OTHER with a preceding
+    punctuation mark. All remaining characters are SPACE.
     """
     for kind, neighbour in ((LETTER, "a"), (NUMBER, "0"), (OTHER, "!")):
         if Gpt2Words().split(neighbour + character) == [neighbour + character]:

@@ -39,7 +39,7 @@ _TOP_BIT = np.uint64(0x80)
 def load8_padded(data: Bytes, at: int) -> np.uint64:
     """Load the eight bytes at index `at` into a word. The first byte is the lowest.
 
-    Bytes after the end of `data` are zero; `data` must have at least eight bytes.
+    Bytes after the end of `data` are zero. `data` must have at least eight bytes.
     """
     place = min(at, len(data) - 8)
     return load8(data, place) >> np.uint64((at - place) << 3)
@@ -76,8 +76,8 @@ def compute_plain_length(word: np.uint64, room: int) -> int:
     branching, because an unneeded check costs less than a mispredicted branch.
 
     Args:
-        word: eight bytes, the first one lowest
-        room: number of these bytes that belong to the text
+        word: Eight bytes, the first one lowest.
+        room: Number of these bytes that belong to the text.
     """
     first = word & _BYTE
     lead = _ONE if first == BLANK else _ZERO
@@ -104,11 +104,11 @@ def locate_word_end(data: Bytes, at: int, end: int, classes: Bytes, has_assumed_
     """Return the byte offset of the end of the word at `at`, trying the alternatives of GPT-2's expression in order.
 
     Args:
-        data: the bytes of all texts, from `to_kernel_buffer`
-        at: byte offset of the word
-        end: end of the text
-        classes: the class of each code point (see `load_character_classes`)
-        has_assumed_space: whether to assume a space before `at`, at which there must be no space. If the word is only
+        data: The bytes of all texts, from `to_kernel_buffer`.
+        at: Byte offset of the word.
+        end: End of the text.
+        classes: The class of each code point (see `load_character_classes`).
+        has_assumed_space: Whether to assume a space before `at`, at which there must be no space. If the word is only
             the assumed space, `at` is returned.
     """
     word = load8_padded(data, at)
@@ -152,7 +152,9 @@ def _mark_kind(word: np.uint64, kind: int) -> np.uint64:
 
 @kernel
 def _measure_contraction(word: np.uint64, room: int) -> int:
-    """Return the length in bytes of an English contraction ('s 't 'm 'd 're 've 'll) at the start of a word; 0 if none.
+    """Return the length in bytes of the English contraction at the start of a word, or 0 if there is none.
+
+    Contractions are 's 't 'm 'd 're 've 'll.
 
     `word` has eight bytes, the first one lowest, and `room` is the number of these bytes that belong to the text.
     """
@@ -176,21 +178,21 @@ def count_gpt2_words(
     table: WordTable,
     position: Int64s,
 ) -> bool:
-    """Count words as GPT-2 splits the texts data[starts[r]:ends[r]], continuing from `position`.
+    """Split the texts data[starts[r]:ends[r]] into words as GPT-2 does, and count them, resuming from `position`.
 
     Args:
-        data: the bytes of all texts, from `to_kernel_buffer`
-        starts: int64 [texts], the first byte of each text
-        ends: int64 [texts], the end of each text
-        classes: the class of each code point (see `load_character_classes`)
-        add_prefix_space: whether to put a space before a text that does not begin with one
-        table: incremented in place
+        data: The bytes of all texts, from `to_kernel_buffer`.
+        starts: int64 [texts], the first byte of each text.
+        ends: int64 [texts], the end of each text.
+        classes: The class of each code point (see `load_character_classes`).
+        add_prefix_space: Whether to put a space before a text that does not begin with one.
+        table: The word counts, which are incremented in place.
         position: int64 [2], the index of the current text, and the byte offset in the data, or `NOT_STARTED` for the
-            start of the text
+            start of the text.
 
     Returns:
         True if all words are counted. False if the table is full: `position` is then set to the first word that did not
-        fit; grow the table and call again.
+        fit. Grow the table and call again.
     """
     first_byte = position[1]
     for r in range(position[0], len(starts)):

@@ -47,9 +47,9 @@ class SentencePieceWords:
     """The word rule of ALBERT: splits at white space and puts U+2581 before each word.
 
     Args:
-        lowercase: whether to lower-case the text
-        strip_accents: whether to apply NFKD, which also decomposes ligatures, fractions and wide forms, and to remove
-            accents
+        lowercase: Whether to lower-case the text.
+        strip_accents: Whether to apply NFKD, which also decomposes ligatures, fractions and wide forms, and to remove
+            accents.
 
     >>> SentencePieceWords().split("``Na\u00efve?'' No.")
     ['\u2581"naive?"', '\u2581no.']
@@ -60,27 +60,27 @@ class SentencePieceWords:
 
     @property
     def settings(self) -> dict[str, Json]:
-        """The settings of the word rule that belong to the fingerprint of stored word counts.
+        """Settings of ALBERT's word rule that are part of the fingerprint of stored word counts.
 
         They are `pre_tokenizer`, which is "metaspace", `lowercase` and `strip_accents`.
         """
         return {"pre_tokenizer": "metaspace", "lowercase": self.lowercase, "strip_accents": self.strip_accents}
 
     def split(self, text: str) -> list[str]:
-        """Split a text into words with the Hugging Face tokenizers library, which defines the rule.
+        """Split a text into normalized words with the normalizer and pre-tokenizer of transformers' AlbertTokenizer.
 
-        The normalizer and pre-tokenizer of transformers' AlbertTokenizer are used. Each word begins with U+2581.
+        They define the rule. Each word begins with U+2581.
         """
         normalized = build_albert_normalizer(self.lowercase, self.strip_accents).normalize_str(text)
         return [word for word, _ in build_metaspace().pre_tokenize_str(normalized)]
 
     def count(self, data: Bytes, starts: Int64s, ends: Int64s) -> WordCounts:
-        """Count the words in the texts data[starts[r]:ends[r]].
+        """Split the texts data[starts[r]:ends[r]] into words as ALBERT does, and count them.
 
         Args:
-            data: uint8, the UTF-8 bytes of all texts
-            starts: int64 [texts], the first byte of each text
-            ends: int64 [texts], the end of each text
+            data: uint8, the UTF-8 bytes of all texts.
+            starts: int64 [texts], the first byte of each text.
+            ends: int64 [texts], the end of each text.
 
         Returns:
             A table with the schema `table.COUNTS_SCHEMA`: the distinct words that `split` finds, and their counts.
@@ -96,7 +96,7 @@ class SentencePieceWords:
 
     @property
     def character_rules(self) -> CharacterRules:
-        """The table that says what ALBERT's normalizer does with each character. It is cached."""
+        """Table of the characters that ALBERT's normalizer changes, with their normalized forms. It is cached."""
         return _load_character_rules(self.lowercase, self.strip_accents)
 
 
@@ -105,8 +105,8 @@ def build_albert_normalizer(lowercase: bool, strip_accents: bool) -> normalizers
     """Build the normalizer of transformers' AlbertTokenizer.
 
     Args:
-        lowercase: whether to lower-case the text
-        strip_accents: whether to apply NFKD and to remove accents
+        lowercase: Whether to lower-case the text.
+        strip_accents: Whether to apply NFKD and to remove accents.
     """
     steps: list[normalizers.Normalizer] = [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
     if strip_accents:
@@ -129,8 +129,8 @@ def _load_character_rules(lowercase: bool, strip_accents: bool) -> CharacterRule
     """Return the table of characters as ALBERT's normalizer changes them. It is computed once and cached on disk.
 
     Args:
-        lowercase: whether text is lower-cased
-        strip_accents: whether NFKD is applied and accents are removed
+        lowercase: Whether text is lower-cased.
+        strip_accents: Whether NFKD is applied and accents are removed.
     """
     name = f"ALBERT's characters, {lowercase=}, {strip_accents=}, tokenizers {tokenizers.__version__}"
     return CharacterRules(
@@ -142,8 +142,8 @@ def _probe_rules(lowercase: bool, strip_accents: bool) -> CharacterRules:
     """Build the table of normalized characters by running ALBERT's normalizer on every assigned code point.
 
     Args:
-        lowercase: whether text is lower-cased
-        strip_accents: whether NFKD is applied and accents are removed
+        lowercase: Whether text is lower-cased.
+        strip_accents: Whether NFKD is applied and accents are removed.
     """
     spaces = _find_white_space()
     replacements = dict(_iter_changed_characters(build_albert_normalizer(lowercase, strip_accents)))

@@ -39,7 +39,7 @@ class CharacterRules(NamedTuple):
 
     Attributes:
         pages: uint16, the index of the page of each 256 code points. Characters of page 0 do not change.
-        entries: uint32, offset in the pool << 8 | number of bytes, or 0 if the character does not change
+        entries: uint32, offset in the pool << 8 | number of bytes, or 0 if the character does not change.
         pool: uint8, the replacements in UTF-8. A space in a replacement separates words.
     """
 
@@ -122,13 +122,13 @@ def write_next_word(
     """Write the next normalized word of data[at:end] to `word`.
 
     Args:
-        data: the bytes of all texts
-        at: byte offset of the current character
-        end: end of the text
-        num_read: number of bytes of the current character's replacement that are already read. It is above 0 if the
+        data: The bytes of all texts.
+        at: Byte offset of the current character.
+        end: End of the text.
+        num_read: Number of bytes of the current character's replacement that are already read. It is above 0 if the
             replacement has several words.
-        rules: the table of normalized characters
-        word: filled with the word; needs MARK_BYTES bytes and MAX_EXPANSION bytes per byte of data[at:end]
+        rules: The table of normalized characters.
+        word: Filled with the word. It needs MARK_BYTES bytes, and MAX_EXPANSION bytes per byte of data[at:end].
 
     Returns:
         The new `at`, the new `num_read` and the length of the word in bytes, which is 0 if there are no more words.
@@ -187,15 +187,15 @@ def count_sentencepiece_words(
     table: WordTable,
     state: Int64s,
 ) -> bool:
-    """Count words as ALBERT splits the texts data[starts[r]:ends[r]], continuing from `state`.
+    """Split the texts data[starts[r]:ends[r]] into words as ALBERT does, and count them, resuming from `state`.
 
     Args:
-        data: the bytes of all texts
-        starts: int64 [texts], the first byte of each text
-        ends: int64 [texts], the end of each text
-        rules: the table of normalized characters
-        lowercase: whether to lower-case words
-        table: incremented in place
+        data: The bytes of all texts.
+        starts: int64 [texts], the first byte of each text.
+        ends: int64 [texts], the end of each text.
+        rules: The table of normalized characters.
+        lowercase: Whether to lower-case words.
+        table: The word counts, which are incremented in place.
         state: int64 [3], updated in place: the index of the current text, the byte offset in the data (-1 for the start
             of the text), and `num_read` of `write_next_word`. Initialize it to (0, -1, 0).
 
@@ -236,11 +236,11 @@ def _add_plain_chunk(table: WordTable, low: np.uint64, high: np.uint64, length: 
     """Count an ASCII word with U+2581 before it. Returns False if the table is full.
 
     Args:
-        table: incremented in place
-        low: bytes 0-7 of the word, without U+2581. The first byte is the lowest, and missing bytes are zero.
-        high: bytes 8-15 of the word
-        length: length of the word in bytes, from 1 to 13
-        lowercase: whether to lower-case the word
+        table: The word counts, which are incremented in place.
+        low: Bytes 0-7 of the word, without U+2581. The first byte is the lowest, and missing bytes are zero.
+        high: Bytes 8-15 of the word.
+        length: Length of the word in bytes, from 1 to 13.
+        lowercase: Whether to lower-case the word.
     """
     if lowercase:
         low, high = lower_word(low), lower_word(high)

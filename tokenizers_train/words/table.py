@@ -51,12 +51,12 @@ class WordTable(NamedTuple):
             of two.
         slots: int32, the hash table of long words. A slot has the index of a long word, or -1 if it is empty. The
             number of slots is a power of two.
-        hashes: uint64, the hash of each long word
-        starts: int64, the offset of each long word in `pool`, and the end of the last one
-        counts: int64, the count of each long word
-        pool: uint8, the bytes of the long words
+        hashes: uint64, the hash of each long word.
+        starts: int64, the offset of each long word in `pool`, and the end of the last one.
+        counts: int64, the count of each long word.
+        pool: uint8, the bytes of the long words.
         used: int64 [3], the number of short words, the number of long words, and the length of the last word that did
-            not fit
+            not fit.
     """
 
     short: UInt64s
@@ -72,9 +72,9 @@ def build_table(short_slots: int = 1 << 12, long_slots: int = 1 << 10, pool: int
     """Build an empty table.
 
     Args:
-        short_slots: number of slots for words of at most 16 bytes, a power of two of at least 4
-        long_slots: number of slots for longer words, a power of two of at least 4
-        pool: number of bytes for longer words
+        short_slots: Number of slots for words of at most 16 bytes, a power of two of at least 4.
+        long_slots: Number of slots for longer words, a power of two of at least 4.
+        pool: Number of bytes for longer words.
     """
     for slots in (short_slots, long_slots):
         assert slots >= 4 and slots & (slots - 1) == 0, "the number of slots is a power of two, from 4 on"
@@ -115,9 +115,9 @@ def _compute_long_sizes(table: WordTable, num_long: int, num_bytes: int) -> tupl
     Whichever of the two was too small is enlarged.
 
     Args:
-        table: the table that is full
-        num_long: number of long words in the table
-        num_bytes: number of bytes that the pool needs for all long words
+        table: The table that is full.
+        num_long: Number of long words in the table.
+        num_bytes: Number of bytes that the pool needs for all long words.
     """
     slots, pool = len(table.slots), len(table.pool)
     return (2 * slots if num_long == len(table.hashes) else slots), (pool if num_bytes <= pool else pool + num_bytes)
@@ -151,17 +151,17 @@ def add_packed(
     length: Integer,
     count: Integer,
 ) -> bool:
-    """Add `count` to a word of 1 to 16 bytes. Returns True if it was counted.
+    """Add `count` to the count of a word of 1 to 16 bytes in the arrays of a table. Returns True if it was counted.
 
     Returns False, without counting it, if the word is new and three quarters of the slots are used.
 
     Args:
-        short: the words and counts, `WordTable.short`; changed in place
-        used: the sizes, `WordTable.used`; changed in place
-        first: bytes 0-7 of the word, in the format of `WordTable.short`
-        second: bytes 8-15 of the word
-        length: length of the word in bytes
-        count: the number to add
+        short: The words and counts, `WordTable.short`. Changed in place.
+        used: The sizes, `WordTable.used`. Changed in place.
+        first: Bytes 0-7 of the word, in the format of `WordTable.short`.
+        second: Bytes 8-15 of the word.
+        length: Length of the word in bytes.
+        count: The number to add.
     """
     size, mask = np.uint64(length), np.uint64(len(short) // _LANES - 1)
     value = (first ^ (second * _SECOND_MULTIPLIER)) * GOLDEN_RATIO + size
@@ -186,25 +186,25 @@ def add_packed(
 
 @kernel
 def add_short(table: WordTable, first: np.uint64, second: np.uint64, length: Integer, count: Integer) -> bool:
-    """Add `count` to a word of 1 to 16 bytes in a table.
+    """Add `count` to the count of a word of 1 to 16 bytes in a table.
 
-    Returns False, without counting the word, if the table is full.
+    Returns True if the word was counted, and False if the table is full.
 
     Args:
-        table: the table, changed in place
-        first: bytes 0-7 of the word, in the format of `WordTable.short`
-        second: bytes 8-15 of the word
-        length: length of the word in bytes
-        count: the number to add
+        table: The table, which is changed in place.
+        first: Bytes 0-7 of the word, in the format of `WordTable.short`.
+        second: Bytes 8-15 of the word.
+        length: Length of the word in bytes.
+        count: The number to add.
     """
     return add_packed(table.short, table.used, first, second, length, count)
 
 
 @kernel
 def add_long(table: WordTable, data: Bytes, start: Integer, end: Integer, count: Integer) -> bool:
-    """Add `count` to the word data[start:end] of more than 16 bytes in a table.
+    """Add `count` to the count of the word data[start:end], which has more than 16 bytes, in a table.
 
-    Returns False, without counting it, if the table is full.
+    Returns True if the word was counted, and False if the table is full.
     """
     slots, hashes, starts, counts, pool = table.slots, table.hashes, table.starts, table.counts, table.pool
     length, mask = end - start, len(slots) - 1
@@ -231,9 +231,9 @@ def add_long(table: WordTable, data: Bytes, start: Integer, end: Integer, count:
 
 @kernel
 def add_word(table: WordTable, data: Bytes, start: Integer, end: Integer, count: Integer) -> bool:
-    """Add `count` to the non-empty word data[start:end] of any length in a table.
+    """Add `count` to the count of the word data[start:end], which has at least one byte, in a table.
 
-    Returns False, without counting it, if the table is full.
+    Returns True if the word was counted, and False if the table is full.
     """
     if end - start > MAX_SHORT_BYTES:
         return add_long(table, data, start, end, count)
@@ -263,12 +263,12 @@ def add_words(
     """Add the words data[starts[w]:ends[w]] with their counts, beginning with word `done`.
 
     Args:
-        table: the table; changed in place
-        data: the bytes of the words
-        starts: int64 [words], the first byte of each word
+        table: The table, which is changed in place.
+        data: The bytes of the words.
+        starts: int64 [words], the first byte of each word.
         ends: int64 [words], the end of each word. No word may be empty.
-        counts: int64 [words], the number to add for each word
-        done: index of the first word to add
+        counts: int64 [words], the number to add for each word.
+        done: Index of the first word to add.
 
     Returns:
         The index of the first word that did not fit, or the number of words if all were added.
@@ -356,10 +356,10 @@ def _list_entries(table: WordTable, keys: UInt64s, entries: Int64s) -> int:
     """Write a sort key and an entry for each word of a table, and return the total number of bytes of the words.
 
     Args:
-        table: the table
-        keys: uint64 [words], output: the first eight bytes of each word, the first byte highest
-        entries: int64 [words], output: for a short word, the index of its first value in `WordTable.short`; for long
-            word n, -1 - n. Short words come first.
+        table: The table.
+        keys: uint64 [words], filled with the first eight bytes of each word, the first byte highest.
+        entries: int64 [words], filled with the index of the first value in `WordTable.short` for a short word, and with
+            -1 - n for long word n. Short words come first.
     """
     num_words, num_bytes = 0, table.starts[table.used[1]]
     for at in range(0, len(table.short), _LANES):
@@ -408,10 +408,10 @@ def _sort_equal_keys(table: WordTable, keys: UInt64s, entries: Int64s, spare: In
     """Sort entries with equal keys by the bytes of their words, with a bottom-up merge sort.
 
     Args:
-        table: the table of the words
-        keys: the first eight bytes of each word, already sorted
-        entries: the entries of `_list_entries` in the order of `keys`, sorted in place
-        spare: scratch space of the same length
+        table: The table of the words.
+        keys: The first eight bytes of each word, already sorted.
+        entries: The entries of `_list_entries` in the order of `keys`, sorted in place.
+        spare: Scratch space of the same length.
     """
     first = 0
     while first < len(keys):
@@ -437,8 +437,8 @@ def _merge_stretches(
 ) -> None:
     """Merge the sorted entries[start:middle] and entries[middle:end] in place.
 
-    `entries` are those of `_list_entries`, all with the same first eight bytes, and `spare` is scratch space of the
-    same length.
+    All words have the same first eight bytes. `entries` is in the format of `_list_entries`, and `spare` is scratch
+    space of the same length.
     """
     if middle == end or not _is_before(table, entries[middle], entries[middle - 1]):
         return
@@ -464,11 +464,11 @@ def _write_entries(
     """Write the words and counts of a table in the order of `entries` (see `_list_entries`).
 
     Args:
-        table: the table
-        entries: int64 [words], one entry per word
-        offsets: int64 [words + 1], output: the start of each word in `data`; offsets[0] must be zero
-        data: output: the bytes of all words, one after another
-        counts: int64 [words], output: the count of each word
+        table: The table.
+        entries: int64 [words], one entry per word.
+        offsets: int64 [words + 1], filled with the start of each word in `data`. offsets[0] must be zero.
+        data: Filled with the concatenated bytes of all words.
+        counts: int64 [words], filled with the count of each word.
     """
     at = np.int64(0)
     for number, entry in enumerate(entries):
@@ -519,16 +519,16 @@ def merge_sorted(
     """Add up the counts of two sorted lists of words, and return the number of distinct words.
 
     Args:
-        one: bytes of the words in the first list
-        one_offsets: int64 [words + 1], offsets into `one`
-        one_counts: int64 [words]
-        other: bytes of the words in the second list
-        other_offsets: int64 [words + 1], offsets into `other`
-        other_counts: int64 [words]
-        data: filled with the bytes of the result; must be as long as both inputs together
-        offsets: filled with the offsets of the result; needs one entry more than both lists have words; offsets[0] must
-            be zero
-        counts: filled with the counts of the result
+        one: Bytes of the words in the first list.
+        one_offsets: int64 [words + 1], offsets into `one`.
+        one_counts: int64 [words].
+        other: Bytes of the words in the second list.
+        other_offsets: int64 [words + 1], offsets into `other`.
+        other_counts: int64 [words].
+        data: Filled with the bytes of the result. It must be as long as both inputs together.
+        offsets: Filled with the offsets of the result. It needs one entry more than the two lists have words, and
+            offsets[0] must be zero.
+        counts: Filled with the counts of the result.
     """
     i = j = number = at = 0
     while i < len(one_counts) or j < len(other_counts):

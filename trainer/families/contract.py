@@ -75,6 +75,8 @@ class EncoderShape:
         causal: True if a token attends only to itself and earlier tokens.
         norm_epsilon: The epsilon of every norm.
         initializer_range: The standard deviation of randomly initialized matrices.
+        sinusoidal: True if a table of learned positions is initialized with sinusoids (Vaswani et al. 2017, section
+            3.5), False if it is initialized randomly.
     """
 
     vocab_size: int
@@ -100,6 +102,7 @@ class EncoderShape:
     causal: bool = False
     projects: bool = False
     initializer_range: float = DEVIATION
+    sinusoidal: bool = False
 
     def get_window(self, layer: int) -> int | None:
         """Return the size of a layer's attention window in tokens, or None if the layer attends to all tokens.
@@ -334,6 +337,11 @@ class Family:
     choice_head: ClassHeadShape | None = None
     token_head: TokenHeadShape = TokenHeadShape()
     span_head: TokenHeadShape = TokenHeadShape(dropout=0.0)
+
+    @property
+    def has_position_table(self) -> bool:
+        """True if positions are the learned rows of a table."""
+        return bool(self.shape.get("position_kind", "learned") == "learned")
 
     @property
     def names_pooling(self) -> bool:

@@ -51,6 +51,7 @@ class Embeddings(nn.Module):
         self.segment = nn.Embedding(shape.segment_types, size) if shape.segment_types else None
         self.norm = build_norm(size, shape)
         self.dropout = nn.Dropout(shape.dropout)
+        self.sinusoidal = shape.sinusoidal
 
     def forward(self, batch: Batch) -> Tensor:
         """Compute the embeddings of all tokens of a batch: [T, E]."""
@@ -231,6 +232,24 @@ def draw_normal(weight: Tensor, deviation: float) -> None:
     nn.init.normal_(weight, std=deviation)
 
 
+@torch.no_grad()
+def fill_sinusoids(weight: Tensor, deviation: float) -> None:
+    """Fill a table of positions with sinusoids, in place (Vaswani et al. 2017, section 3.5).
+
+    Row p has sin(p / 10000^(2i/E)) in column 2i and the cosine in column 2i + 1, scaled so that the root of their mean
+    square is `deviation`. Near rows are then alike, which random rows have yet to learn.
+
+    Args:
+        weight: The table: [positions, E].
+        deviation: The standard deviation of the model's other tables.
+    """
+    rows, size = weight.shape
+    wavelengths = 10_000 ** (torch.arange(0, size, 2, device=weight.device) / size)
+    angles = torch.arange(rows, device=weight.device)[:, None] / wavelengths
+    sinusoids = torch.stack((angles.sin(), angles.cos()), -1).view(rows, -1)[:, :size]
+    weight.copy_(sinusoids * deviation * 2**0.5)
+
+
 FIRST_WEIGHTS: Mapping[str, Draw] = MappingProxyType({"truncated-normal": draw_truncated, "normal": draw_normal})
 
 
@@ -260,6 +279,8 @@ def init_weights(model: nn.Module, family: Family, layers: int, deviation: float
         if bias is not None:
             nn.init.zeros_(bias)
     for module in model.modules():
+        if isinstance(module, Embeddings) and module.sinusoidal and module.position is not None:
+            fill_sinusoids(module.position.weight, deviation)
         if isinstance(module, Embeddings) and family.position_from_pad:
             with torch.no_grad():
                 for table in (module.word, module.position):

@@ -55,6 +55,7 @@ FAMILY_FIELDS = {
     "pooling": "pooling",
 }
 POOLINGS = ("cls", "mean")
+INITIAL_POSITIONS = ("random", "sinusoidal")
 
 
 def find_family(name: str) -> Family:
@@ -109,6 +110,8 @@ class ModelSettings:
                 one set per layer)
     initializer_range: standard deviation of the initial weights of matrices and tables. With a larger value, the loss
                 of a narrow model falls below that of word frequencies sooner
+    initial_positions: how a table of learned positions is initialized: "random", or "sinusoidal" (Vaswani et al. 2017),
+                with which a narrow model learns sooner which words are near
     norm_epsilon: epsilon of all norms
     window:     maximum number of tokens that a layer with a window attends to, half on each side (ModernBERT)
     every_global: how often a layer has no window: with 3, these are the first, fourth, seventh ... (ModernBERT)
@@ -131,6 +134,7 @@ class ModelSettings:
     embedding_size: int | None = later_field(None)
     layer_groups: int | None = later_field(None)
     initializer_range: float = later_field(DEVIATION)
+    initial_positions: str = later_field("random")
     norm_epsilon: float | None = later_field(None)
     window: int | None = later_field(None)
     every_global: int | None = later_field(None)
@@ -152,6 +156,12 @@ class ModelSettings:
         for name in ("dropout", "attention_dropout"):
             check_range(f"model.{name}", getattr(self, name), 0, 0.9)
         check_range("model.initializer_range", self.initializer_range, 1e-4, 1)
+        check_choice("model.initial_positions", self.initial_positions, INITIAL_POSITIONS)
+        if self.initial_positions != "random" and not family.has_position_table:
+            raise InputError(
+                f"model.initial_positions = {self.initial_positions!r}, but {self.family} models have no table of "
+                "positions: leave it out."
+            )
         for name, (least, most) in BOUNDS.items():
             if getattr(self, name) is not None:
                 check_range(f"model.{name}", getattr(self, name), least, most)
@@ -269,6 +279,7 @@ def build_encoder_shape(settings: ModelSettings, inputs: ModelInputs) -> Encoder
             "attention_dropout": settings.attention_dropout,
             "norm_epsilon": settings.norm_epsilon or family.norm_epsilon,
             "initializer_range": settings.initializer_range,
+            "sinusoidal": settings.initial_positions == "sinusoidal",
             "windows": _list_windows(settings, layers),
             "rope_bases": list_rope_bases(settings),
             **family.shape,

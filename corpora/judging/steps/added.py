@@ -59,9 +59,9 @@ class AddedStep(Protocol):
 class StepEntry:
     """A `[[step]]` of a recipe.
 
-    after:   "parse", "clean" or "rules": the step directly after which it comes
-    sources: names of the sources that it is applied to; empty: all
-    package: of the step, with its version
+    after:   "parse", "clean" or "rules": the step directly after which this step is applied
+    sources: names of the sources to which the step is applied; empty: all
+    package: name and version of the package that provides the step
     """
 
     step: AddedStep
@@ -126,7 +126,7 @@ def apply_step(entry: StepEntry, texts: pa.Array, records: Sequence[Record]) -> 
 
 
 def _find_text_fault(texts: pa.Array) -> str:
-    """Describe why the bytes of a text column are invalid, as the object of "returned"; "" if they are valid UTF-8."""
+    """Return "" if a text column is valid UTF-8, otherwise a phrase such as "bytes that are no text (...)"."""
     try:
         texts.validate(full=True)
     except pa.ArrowInvalid as error:

@@ -47,13 +47,13 @@ from corpora.text.whitespace import INVISIBLE, LINE_BREAK, tidy, tidy_text
 class CleanSettings:
     """Settings for normalizing text after repair.
 
-    profile: "cased" leaves it at that. "uncased" makes it lower-case (`str.lower`; accents stay: whether they
-    are stripped is the tokenizer's affair, as in BERT). "roberta-brief" makes it lower-case, turns quotes,
-    dashes, ellipses and full-width forms into ASCII and removes every character that is not a letter, a
-    number, a mark, white space or one of . , ; : ! ? ' " ( ) -. "none" leaves texts as their files have them:
-    nothing is repaired either
-    quotes: "kept", or "straight": curly ones become ' and ", as ftfy has it
-    widths: "kept", or "narrow": full-width and half-width forms become the ordinary ones, as ftfy has it
+    profile: how repaired texts are normalized. "cased" changes nothing more. "uncased" converts to lower case
+        (`str.lower`; accents are kept, because stripping them is the tokenizer's task, as in BERT). "roberta-brief"
+        converts to lower case, converts quotes, dashes, ellipses and full-width forms to ASCII, and removes all
+        characters other than letters, numbers, marks, white space and . , ; : ! ? ' " ( ) -. "none" leaves texts as
+        they are in their files, without any repair
+    quotes: "kept", or "straight" to convert curly quotes to ' and ", as ftfy does
+    widths: "kept", or "narrow" to convert full-width and half-width forms to ordinary characters, as ftfy does
     """
 
     profile: str = "cased"
@@ -68,7 +68,7 @@ class CleanSettings:
 
 @cache
 def build_fixer_config(settings: CleanSettings, unescape_html: bool | str = "auto") -> TextFixerConfig:
-    """Build ftfy's options from the settings; cached. `unescape_html` is ftfy's option of that name."""
+    """Build ftfy's options from the settings. `unescape_html` is ftfy's option of that name. The result is cached."""
     return TextFixerConfig(
         unescape_html=unescape_html,
         uncurl_quotes=settings.quotes == "straight",
@@ -141,7 +141,7 @@ def clean(texts: pa.Array, settings: CleanSettings) -> pa.Array:
 
 
 def clean_and_count(texts: pa.Array, settings: CleanSettings) -> tuple[pa.Array, int]:
-    """Clean a column as `clean` does. Return the new column and the number of lines that were only partly repaired.
+    """Clean a column like `clean`. Return the new column and the number of lines that were only partly repaired.
 
     Raises:
         InputError: If the column has another type or nulls.
@@ -230,13 +230,13 @@ def _unescape_suspects(suspects: Sequence[_Suspect], signs: Signs) -> dict[int, 
 
 
 def _repair_lines(texts: TextBuffers, settings: CleanSettings) -> tuple[TextBuffers, int]:
-    """Apply `_repair_text` to the lines of a column that it might change beyond quotes.
+    """Apply `_repair_text` to each line of a column that it might change in other ways than straightening quotes.
 
     Line breaks and white space stay unchanged.
 
     Args:
         texts: The column.
-        settings: The settings of the clean step, which say what is repaired.
+        settings: The settings of the clean step.
 
     Returns:
         The new buffers, and the number of lines that were only partly repaired.

@@ -56,10 +56,11 @@ _BATCH_ROWS = 4096
 class EvaluationSet:
     """One file of evaluation items.
 
-    path:   .txt (a line an item), .jsonl, .json (SQuAD's form, or a list of objects), .tsv, .csv or .parquet
-    name:   how the set is called in what is reported; the file's name if left empty
-    fields: the fields or columns that are looked for; all that hold text if left empty. A table without a
-            heading names its columns by number: "1" is the first.
+    path:   a .txt file (one item per line), .jsonl, .json (SQuAD's format, or a list of objects), .tsv, .csv or
+            .parquet
+    name:   name of the set in reports; if empty, the name of the file
+    fields: the fields or columns to compare; if empty, all that contain text. In a table without a heading, columns are
+            named by number, from "1"
     """
 
     path: str
@@ -195,8 +196,8 @@ def _iter_strings(value: Any, fields: Sequence[str], path: Path, number: int) ->
     Args:
         value: The record, as parsed from JSON.
         fields: Names of the fields to read; empty for all.
-        path: Path of the file, for the message.
-        number: Number of the record, for the message.
+        path: Path of the file, for the error message.
+        number: Number of the record, for the error message.
 
     Raises:
         InputError: If a named field is missing.
@@ -248,7 +249,7 @@ def _find_columns(heading: list[str], fields: Sequence[str], path: Path) -> list
     Args:
         heading: The first row of the table.
         fields: Names of columns, or one-based numbers as strings.
-        path: Path of the table, for the message.
+        path: Path of the table, for the error message.
 
     Raises:
         InputError: If a named column is missing.
@@ -297,14 +298,14 @@ _CHUNK_ITEMS = 4096  # hashed at a time
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContaminationSettings:
-    """Settings for comparing documents with evaluation sets. Without sets the step is off.
+    """Settings for comparing documents with evaluation sets. Without sets, the step is off.
 
     sets:      files of evaluation items, each a path or a table
-    n:         so many words in a row, in a document and in an item, are a meeting
-    min_words: an item of fewer than n words is looked for as a whole if it has at least so many
-    max_items: a run of words that is in more different items than this is a form of words ("which of the
-               following ...") and no meeting; 0 takes every run
-    drop:      whether documents that meet an item are dropped, or only reported
+    n:         a document matches an item if both contain the same run of this many words
+    min_words: an item with fewer than n words is matched as a whole, if it has at least this many words
+    max_items: a run of words that more items than this contain is a common phrase ("which of the following ...") and is
+               ignored; 0: no run is ignored
+    drop:      true drops documents that match an item; false only reports them
     """
 
     sets: tuple[EvaluationSet, ...] = ()
@@ -426,7 +427,7 @@ def index_items(candidates: Sequence[Item], settings: ContaminationSettings) -> 
 
     Args:
         candidates: The items, indexed in this order. Repeated items and items with too few words are only counted.
-        settings: Has the length of the n-grams and the fewest words that an item needs.
+        settings: The settings with `n`, `min_words` and `max_items`.
     """
     items: list[Item] = []
     long_places: list[int] = []
@@ -456,7 +457,7 @@ def index_items(candidates: Sequence[Item], settings: ContaminationSettings) -> 
 
 
 def _hash_items(items: Sequence[Item], n: int) -> Iterator[UInt64s]:
-    """Yield the hashes of each item's runs of `n` words: uint64, in order, one array per item."""
+    """Yield one uint64 array per item: the hashes of its runs of `n` words, in order."""
     for at in range(0, len(items), _CHUNK_ITEMS):
         texts = pa.array([item.text for item in items[at : at + _CHUNK_ITEMS]], pa.large_string())
         hashes, offsets = hash_ngrams(texts, n)
@@ -471,7 +472,7 @@ def _build_long_runs(
     Args:
         items: All items of the index.
         places: Indices in `items` of the items with at least n words.
-        settings: The settings with n and `max_items`.
+        settings: The settings with `n` and `max_items`.
 
     Returns:
         The table, and the number of runs that are omitted because too many items contain them.
@@ -498,8 +499,8 @@ def _build_run_table(length: int, hashes: UInt64s, items: Int64s) -> RunTable:
 
     Args:
         length: Number of words in a run.
-        hashes: uint64, the hash of each run, ascending; repeated if several items contain the run.
-        items: int64, the index of the item of each hash. Made read-only.
+        hashes: uint64, the hash of each run, ascending. It is repeated if several items contain the run.
+        items: int64, the index of each hash's item. The array is made read-only.
     """
     keys, starts = np.unique(hashes, return_index=True)
     starts = np.append(starts, hashes.size).astype(np.int64)
@@ -580,7 +581,7 @@ def _find_first_match(text: Bytes, row: int, runs: RunTable, index: EvaluationIn
         index: The index.
 
     Returns:
-        The match; None if there is no hit, or all hits are hash collisions.
+        The match; None if there is no hit, or if all hits are hash collisions.
     """
     n, tables, begin, before = index.long_runs.length, read_word_tables(), 0, 0
     for hit in _find_hits(text, runs.length, runs.keys, runs.slots, tables).tolist():
@@ -614,7 +615,7 @@ def _flag_rows_with_hits(
     slots: Int32s,
     tables: WordTables,
 ) -> Bools:
-    """Return a boolean for each of the given rows: True if it has a run of n words whose hash is in `keys`.
+    """Return a boolean for each of the given rows: True if the hash of a run of n words is in `keys`.
 
     Args:
         data: UTF-8 bytes of all rows.
@@ -623,7 +624,7 @@ def _flag_rows_with_hits(
         n: Number of words in a run.
         keys: uint64, the hashes to look for.
         slots: Hash table of `keys`, from `make_slots`.
-        tables: Lookup tables, as `read_word_tables` returns them.
+        tables: Lookup tables, from `read_word_tables`.
     """
     hit, hashes = np.zeros(rows.size, np.bool_), np.empty(compute_max_words(offsets), np.uint64)
     for place in range(rows.size):
@@ -638,14 +639,14 @@ def _flag_rows_with_hits(
 
 @kernel
 def _find_hits(text: Bytes, n: int, keys: UInt64s, slots: Int32s, tables: WordTables) -> Int64s:
-    """Return the word indices at which a run of n words starts whose hash is in `keys`: int64, ascending.
+    """Return the index of the first word of each run of n words whose hash is in `keys`: int64, ascending.
 
     Args:
         text: One text in UTF-8.
         n: Number of words in a run.
         keys: uint64, the hashes to look for.
         slots: Hash table of `keys`, from `make_slots`.
-        tables: Lookup tables, as `read_word_tables` returns them.
+        tables: Lookup tables, from `read_word_tables`.
     """
     hashes = np.empty((text.size + 1) // 2, np.uint64)
     num_runs = hash_runs(hashes, hash_words(text, 0, text.size, tables, hashes), n)

@@ -47,10 +47,12 @@ KNOWN_LANGUAGES = frozenset(_to_iso(code) for _, code in pycld2.LANGUAGES) - {UN
 class LanguageSettings:
     """Settings for keeping documents by language.
 
-    keep: ISO 639 codes; empty keeps every language
-    min_confidence: share of a text's bytes that must be in its first language, 0 to 1; below, it is "un"
-    keep_unknown: whether documents of language "un" stay
-    sample_bytes: how much of a document, from its beginning, is looked at; of a long one pieces first
+    keep: ISO 639 codes of the languages to keep; empty: all
+    min_confidence: minimum share of a text's bytes, 0 to 1, that must be in its main language; below it, the language
+        is "un" (unknown)
+    keep_unknown: whether documents with the language "un" are kept
+    sample_bytes: maximum number of bytes, from the beginning of a document, used to detect its language. Of a long
+        document, a few pieces are tried first
     """
 
     keep: tuple[str, ...] = ("en",)
@@ -75,7 +77,7 @@ def detect_languages(texts: pa.Array, settings: LanguageSettings) -> list[str]:
 
     Args:
         texts: The documents, one in each row.
-        settings: Has the bytes of a document to look at, and the certainty that is needed.
+        settings: The settings with `sample_bytes` and `min_confidence`.
 
     Returns:
         An ISO 639 code for each row, or "un" if its text is too short or its language is less certain than
@@ -108,8 +110,8 @@ def sample_rows(data: Bytes, offsets: Int64s, max_bytes: int) -> tuple[Int64s, b
         max_bytes: Maximum number of bytes read from the beginning of each row.
 
     Returns:
-        The number of bytes of each row that may be read (int64 `(n,)`), the concatenated samples of all rows, and n + 1
-        offsets of each row's sample in these bytes. The sample of a short row is empty.
+        The number of bytes that may be read of each row (int64 `(n,)`), the concatenated samples of all rows, and the n
+        + 1 offsets at which the samples begin and the last one ends. The sample of a short row is empty.
     """
     heads, bounds = np.zeros(len(offsets) - 1, np.int64), np.zeros(len(offsets), np.int64)
     out = np.empty((len(offsets) - 1) * NUM_PIECES * (PIECE_BYTES + 4), np.uint8)
@@ -130,7 +132,7 @@ def find_boundary(data: Bytes, start: int, stop: int, at: int) -> int:
 
 @kernel
 def write_pieces(data: Bytes, offsets: Int64s, max_bytes: int, heads: Int64s, out: Bytes, bounds: Int64s) -> None:
-    """Write the sample of each row, as `sample_pieces` cuts it, to `out`.
+    """Write the sample of each row to `out`. The samples are the same as those of `sample_pieces`.
 
     Args:
         data: UTF-8 bytes of all rows.
@@ -216,11 +218,11 @@ def _is_kept(language: str, settings: LanguageSettings) -> bool:
 def choose_rule_languages(codes: Sequence[object], settings: LanguageSettings) -> list[str]:
     """Choose the language whose rules are applied to each document.
 
-    "un" is replaced by "en" if English is kept, otherwise by the first language that is kept, if `keep` names any.
+    "un" is replaced by "en" if English is kept, otherwise by the first language in `keep`, if there is one.
 
     Args:
         codes: The detected language of each document.
-        settings: Has the languages that are kept.
+        settings: The settings with `keep`, the languages to keep.
 
     >>> choose_rule_languages(["de", UNKNOWN], LanguageSettings())
     ['de', 'en']

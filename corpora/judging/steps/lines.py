@@ -54,14 +54,14 @@ _CITATION = re.compile(f" *{_MARK}(?=[{re.escape(_MARKS)}]|$)|{_MARK}", re.ASCII
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineSettings:
-    """The line rules of C4, all off.
+    """The line rules of C4. All are off by default.
 
-    terminal_punctuation: a line must end in one of `LINE_ENDS`
-    min_words:            a line must have so many words; C4 has 5; 0 is off
-    max_word_characters:  no word of a line may have more; C4 has 1,000; 0 is off
-    drop_javascript:      a line must not have the word
-    drop_policy:          a line must have none of `POLICIES`
-    strip_citations:      marks as of Wikipedia are taken out of lines
+    terminal_punctuation: true removes lines that do not end in sentence punctuation or a closing quote
+    min_words:            lines with fewer words are removed; C4 uses 5; 0: off
+    max_word_characters:  lines that contain a longer word are removed; C4 uses 1,000; 0: off
+    drop_javascript:      true removes lines that contain the word "javascript"
+    drop_policy:          true removes lines that contain a phrase such as "terms of use" or "privacy policy"
+    strip_citations:      true removes citation marks, as in Wikipedia, from lines
     """
 
     terminal_punctuation: bool = False
@@ -87,10 +87,10 @@ def edit_text(text: str, settings: LineSettings, repeated: Collection[int] = ())
     Args:
         text: The document.
         settings: The line rules.
-        repeated: Hashes of further lines to remove, as `compute_line_hash` returns them.
+        repeated: Hashes of additional lines to remove, from `compute_line_hash`.
 
     Returns:
-        The remaining text, and the removed lines as (rule, line). A line that only lost a citation is listed too.
+        The remaining text, and (rule, line) for each removed line. A line that only lost a citation is listed too.
 
     >>> edit_text("It rained.[1]\nWe use cookies.\n\nIt snowed.", LineSettings(drop_policy=True, strip_citations=True))
     ('It rained.\n\nIt snowed.', [('lines.citations', 'It rained.[1]'), ('lines.policy', 'We use cookies.')])
@@ -168,7 +168,7 @@ def edit_lines(
     Args:
         texts: The documents, without nulls.
         settings: The line rules.
-        repeated: Hashes of further lines to remove, in ascending order.
+        repeated: Hashes of additional lines to remove, in ascending order.
 
     Returns:
         The new column (or `texts` itself if nothing was removed), and the number of lines found by each rule that found
@@ -197,7 +197,7 @@ def hash_lines(texts: pa.Array) -> tuple[UInt64s, Int64s]:
     """Hash the distinct lines of each row of a large_string column, in order of their first occurrence.
 
     Returns:
-        The hashes of all rows (uint64), and int64 offsets, one more than rows: row i has
+        The hashes of all rows (uint64), and n + 1 offsets for n rows (int64). Row i has the hashes
         hashes[offsets[i]:offsets[i + 1]].
 
     Raises:
@@ -242,9 +242,9 @@ def _edit_rows(
         data: UTF-8 bytes of all rows.
         offsets: int64 [n + 1], the first byte of each row in `data`.
         rules: The line rules.
-        repeated: uint64, hashes of further lines to remove, in ascending order.
-        out: Filled with the texts. It needs as many bytes as all rows have, and eight more.
-        counts: int64, one entry for each of LINE_RULES, to which the number of lines that it found is added.
+        repeated: uint64, hashes of additional lines to remove, in ascending order.
+        out: Filled with the texts. It must be at least eight bytes longer than all rows together.
+        counts: int64, one entry for each of LINE_RULES. The number of lines that the rule finds is added to it.
 
     Returns:
         int64 [n + 1], the first byte of each row in `out`.
@@ -278,7 +278,8 @@ def _edit_rows(
 def find_next_line(data: Bytes, at: int, stop: int) -> tuple[int, int, int]:
     """Find the line at byte `at` of a row that ends at byte `stop`.
 
-    Return its first byte and its end, both without white space around it, and the first byte of the next line.
+    Return the first byte of the line and the byte after it, without surrounding white space, and the first byte of the
+    next line.
     """
     end = at
     while end < stop and data[end] != 10:
@@ -295,14 +296,14 @@ def find_next_line(data: Bytes, at: int, stop: int) -> tuple[int, int, int]:
 def _edit_line(
     data: Bytes, start: int, end: int, rules: _LineRules, repeated: UInt64s, out: Bytes, place: int
 ) -> tuple[int, bool, int]:
-    """Write the line data[start:end] to `out`, from index `place` on, without citations if the rules say so.
+    """Write the line data[start:end] to `out`, starting at index `place`. Citations are removed if the rules say so.
 
     Args:
         data: UTF-8 bytes of all rows.
         start: First byte of the line.
         end: Byte after the line.
         rules: The line rules.
-        repeated: uint64, hashes of further lines to remove, in ascending order.
+        repeated: uint64, hashes of additional lines to remove, in ascending order.
         out: The output.
         place: Index in `out`.
 

@@ -240,9 +240,9 @@ class PersonalDataSettings:
     """Settings for masking personal data, by kind. A replacement may be empty.
 
     email, ip, phone:  whether e-mail addresses, public IP addresses and telephone numbers are masked
-    email_replacement: what is put in the place of an e-mail address
-    ip_replacement:    of an IP address
-    phone_replacement: of a telephone number
+    email_replacement: replacement for an e-mail address
+    ip_replacement:    replacement for an IP address
+    phone_replacement: replacement for a telephone number
     """
 
     email: bool = False
@@ -274,7 +274,7 @@ def mask_text(text: str, settings: PersonalDataSettings, language: str = "en") -
     `language` is the ISO 639 code of the text.
 
     Returns:
-        The new text, and the number of replacements by kind, without kinds that were not found.
+        The new text, and the number of replacements by kind. Kinds that were not found are omitted.
 
     >>> mask_text("Write to ann.lee@uni.edu.", PersonalDataSettings(email=True))
     ('Write to email@example.com.', {'email': 1})
@@ -305,7 +305,7 @@ def _mask_line(
 
 
 def _sort_counts(counts: dict[str, int]) -> dict[str, int]:
-    """Return the numbers of replacements by kind, with the keys in the order of KINDS."""
+    """Sort a dictionary of the number of replacements by kind, so that its keys are in the order of KINDS."""
     return {kind: counts[kind] for kind in KINDS if kind in counts}
 
 

@@ -22,9 +22,10 @@ _DIGIT, _HEX, _IN_ADDRESS, _IN_PHONE = 1, 2, 4, 8
 
 @cache
 def build_byte_signs() -> Bytes:
-    """Build the lookup table of the private data in which each byte value may occur: uint8 [256], bit flags; cached.
+    """Build a lookup table that tells in which kinds of private data each byte value may occur: uint8 [256].
 
-    The flags say that the byte is a digit, or may occur in an IP address or a telephone number.
+    The values are sums of bit flags: the byte is a digit, may occur in an IP address, or may occur in a telephone
+    number. The table is cached.
     """
     signs = np.zeros(256, np.uint8)
     signs[list(b"0123456789")] |= _DIGIT
@@ -45,7 +46,7 @@ def find_private_lines(
         data: UTF-8 bytes of all rows.
         offsets: int64 [n + 1], the first byte of each row in `data`.
         wanted: Sum of the bit flags EMAIL, IP and PHONE.
-        signs: Lookup table, as `build_byte_signs` returns it.
+        signs: Lookup table, from `build_byte_signs`.
 
     Returns:
         Four int64 arrays with one entry for each line that is found: its row, its first byte in `data`, the byte after
@@ -76,7 +77,7 @@ def _find_next_sign(data: Bytes, at: int, stop: int, signs: Bytes) -> int:
     """Find the next byte between `at` and `stop` that may indicate private data, or `stop` if there is none.
 
     Eight bytes are checked at a time. Eight bytes without a digit, a colon or an @ cannot be part of an address. If
-    they contain a letter, they cannot be part of a telephone number either; otherwise counting of digits continues,
+    they contain a letter, they cannot be part of a telephone number either. Otherwise the count of digits continues,
     because only punctuation separates them. `signs` is the table from `build_byte_signs`.
     """
     digits, dots, colons, before = 0, 0, 0, 0

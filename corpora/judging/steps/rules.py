@@ -70,7 +70,7 @@ def _check_bounds(group: str, name: str, low: float, high: float) -> None:
     """Check that the settings `min_NAME` and `max_NAME` of a group of rules are a valid range.
 
     Args:
-        group: The table of the recipe, for the message.
+        group: The table of the recipe, for the error message.
         name: The common part of the two names.
         low: The minimum.
         high: The maximum.
@@ -87,14 +87,14 @@ def _check_bounds(group: str, name: str, low: float, high: float) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GopherRules:
-    """The quality rules of Gopher, for English; in other languages stop words and mean lengths are their own."""
+    """The quality rules of Gopher, for English. For other languages, stop words and mean word lengths are adjusted."""
 
     enabled: bool = True
     min_words: int = 50
     max_words: int = 100_000
     min_mean_word_length: float = 3.0
     max_mean_word_length: float = 10.0
-    max_symbol_ratio: float = 0.1  # hash marks to words, and ellipses to words
+    max_symbol_ratio: float = 0.1  # hash marks per word, and ellipses per word
     max_bullet_lines: float = 0.9
     max_ellipsis_lines: float = 0.3
     min_alphabetic_words: float = 0.8
@@ -116,11 +116,11 @@ class GopherRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepetitionRules:
-    """The largest shares that repetition may have in a document: Table A1 of Gopher, all thirteen rows.
+    """The maximum shares of repetition in a document: all thirteen rows of Gopher's Table A1.
 
-    Of lines and paragraphs seen before; of the most common run of two, three and four words; of words in runs of five
-    to ten words seen before. 1 is off, except for the most common runs:
-    their occurrences may overlap in a document that is nothing else.
+    They limit the lines and paragraphs that repeat earlier ones; the most common run of two, three and four words; and
+    the words in repeated runs of five to ten words. 1 disables a rule, except for the most common runs, because their
+    occurrences may overlap in a document that consists of nothing else.
     """
 
     enabled: bool = True
@@ -147,9 +147,9 @@ class RepetitionRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class C4Rules:
-    """The rules of C4 that judge a whole document. Curly braces are off: technical prose has them.
+    """The rules of C4 for whole documents. The one against curly braces is off, because technical prose contains them.
 
-    min_long_lines: lines of 200 characters or more; mC4 has 3, here it is off
+    min_long_lines: minimum number of lines with at least 200 characters; mC4 uses 3; 0: off
     """
 
     enabled: bool = True
@@ -165,12 +165,12 @@ class C4Rules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FineWebRules:
-    """The rules that FineWeb adds. Off: made for web pages, they drop verse, tables and tickets.
+    """The rules that FineWeb adds. They are off: made for web pages, they drop verse, tables and tickets.
 
-    min_ended_lines:              share of lines that end as a sentence does, closing quotes and brackets included
-    max_short_lines:              share of lines of fewer than 30 characters
-    max_repeated_line_characters: share of characters in lines seen before
-    max_newlines:                 newlines to words, which lists have many of
+    min_ended_lines:              minimum share of lines that end like a sentence, including closing quotes and brackets
+    max_short_lines:              maximum share of lines with fewer than 30 characters
+    max_repeated_line_characters: maximum share of characters in lines that repeat an earlier one
+    max_newlines:                 maximum number of newlines per word, which is high in lists
     """
 
     enabled: bool = False
@@ -190,7 +190,7 @@ _NO_FINEWEB = FineWebRules()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RulesSettings:
-    """All rules. A document without a word is dropped in any case."""
+    """All quality rules. A document without words is always dropped."""
 
     gopher: GopherRules = field(default_factory=GopherRules)
     repetition: RepetitionRules = field(default_factory=RepetitionRules)
@@ -315,11 +315,11 @@ def judge(text: str, settings: RulesSettings, language: str = ENGLISH) -> str | 
 
 
 def describe_failure(text: str, settings: RulesSettings, language: str = ENGLISH) -> str | None:
-    """Return the measurements behind the first rule that a document fails, or None if it passes all.
+    """Describe the measurement behind the first rule that a document fails; None if it passes all rules.
 
     Args:
         text: The document.
-        settings: Has the limits of the rules.
+        settings: The rules and their limits.
         language: ISO 639 code of the language whose rules are applied.
 
     >>> describe_failure("Too short.", RulesSettings())
@@ -329,7 +329,7 @@ def describe_failure(text: str, settings: RulesSettings, language: str = ENGLISH
 
 
 def explain(text: str, settings: RulesSettings, language: str = ENGLISH) -> list[tuple[str, str, bool]]:
-    """List the name of each enabled rule, what was measured, and whether the document fails the rule, in order.
+    """List, for each enabled rule in order, its name, the measurement, and True if the document fails it.
 
     `language` is the language code of the document.
 
@@ -355,7 +355,7 @@ def _format_detail(reason: str, measured: dict[str, Any], language: str) -> str:
 
 
 def judge_texts(texts: pa.Array, settings: RulesSettings, languages: Sequence[str] | None = None) -> Int16s:
-    """Judge each row of a large_string column without nulls by the rules.
+    """Apply the rules to each row of a large_string column without nulls.
 
     Args:
         texts: The documents.
@@ -373,7 +373,7 @@ def judge_texts(texts: pa.Array, settings: RulesSettings, languages: Sequence[st
 
 
 def judge_counts(counts: Counts, settings: RulesSettings, languages: Sequence[str]) -> Int16s:
-    """Judge each row by counts that were computed before.
+    """Apply the rules to rows whose counts have already been computed.
 
     Args:
         counts: Counts of the rows.
@@ -390,11 +390,11 @@ def judge_counts(counts: Counts, settings: RulesSettings, languages: Sequence[st
 
 
 def describe_failures(counts: Counts, codes: Int16s, languages: Sequence[str]) -> list[str]:
-    """Return the measurements behind each row's reason, as `describe_failure` does, or "" for rows that pass.
+    """Describe the measurement behind each row's reason, as `describe_failure` does; "" for rows that pass.
 
     Args:
         counts: Counts of the rows.
-        codes: Reasons of the rows, as `judge_counts` returns them.
+        codes: Reasons of the rows, from `judge_counts`.
         languages: Language codes of the rows.
     """
     columns = counts._asdict()
@@ -437,7 +437,7 @@ def find_off_setting(reason: str) -> tuple[str, float | bool] | None:
 
 
 def compute_quality(texts: pa.Array) -> Int32s:
-    """Compute the share of each row's characters, per mille, that are in lines ending with sentence punctuation: int32.
+    """Compute the share of each row's characters that are in lines ending with sentence punctuation: int32, per mille.
 
     The quality decides which near-duplicate is kept: the one with more prose and less navigation.
     """
@@ -447,6 +447,6 @@ def compute_quality(texts: pa.Array) -> Int32s:
 def compute_quality_of_counts(counts: Counts) -> Int32s:
     """Compute the quality, as `compute_quality` does, from counts of a column's rows.
 
-    The counts may also be those of one document. The result is then a zero-dimensional array.
+    If the counts are those of a single document, the result is a zero-dimensional array.
     """
     return np.asarray(1000 * counts.ended_line_characters // np.maximum(counts.line_characters, 1), np.int32)

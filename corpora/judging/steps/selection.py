@@ -52,10 +52,10 @@ Question = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoriesScoreSettings:
-    """Settings for keeping documents that are near enough to the questions.
+    """Settings for keeping only the documents that are most similar to a set of questions.
 
-    questions: files (see `read_questions`); without any the step is off
-    share:     of all documents, how many are kept, 0 to 1; the paper's is 0.001
+    questions: files of questions: .txt, .xml (Winograd schemas) or .jsonl; if empty, the step is off
+    share:     share of all documents to keep, 0 to 1; the paper uses 0.001
     """
 
     questions: tuple[str, ...] = ()
@@ -66,10 +66,9 @@ class StoriesScoreSettings:
             raise InputError(f"selection.share is {self.share}: it is the share of documents kept, such as 0.001.")
 
     def to_json(self) -> dict[str, Json]:
-        """Return the settings that affect the output, for fingerprints.
+        """Return a description of the settings for fingerprints: "share", and "files", the number of files.
 
-        The keys are "share", and "files", the number of files. The questions are not included; `collect_settings` adds
-        the digest of their index.
+        The questions are not included; `collect_settings` adds the digest of their index.
         """
         return {"share": self.share, "files": len(self.questions)}
 
@@ -92,7 +91,7 @@ def read_questions(paths: Sequence[str]) -> list[Question]:
     each line.
 
     Args:
-        paths: Paths of the files, in which "~" is the home folder.
+        paths: Paths of the files. A leading "~" is the home folder.
 
     Raises:
         InputError: If a file has another extension, cannot be read or contains no question.
@@ -119,7 +118,7 @@ def read_questions(paths: Sequence[str]) -> list[Question]:
 
 
 def _read_lines(path: Path) -> Iterator[str]:
-    """Return the sentences with a gap if the file has the WSC273 format, otherwise all lines that are not blank.
+    """Return only the sentences with a gap if the file has the WSC273 format, otherwise all lines that are not blank.
 
     Raises:
         OSError, ValueError: If the file cannot be read or is not UTF-8.
@@ -159,8 +158,8 @@ def _find_question(record: Any, path: Path, number: int) -> str:
 
     Args:
         record: The record, as parsed from JSON.
-        path: Path of the file, for the message.
-        number: Number of the line, for the message.
+        path: Path of the file, for the error message.
+        number: Number of the line, for the error message.
 
     Raises:
         InputError: If the record has no such text.
@@ -225,9 +224,9 @@ def _compute_digest(questions: Sequence[Question]) -> str:
 
 @lru_cache(maxsize=4)
 def _count_ngrams(questions: tuple[Question, ...]) -> tuple[Counter[tuple[str, ...]], ...]:
-    """Count the n-grams of all questions; cached. Return one counter for each length from one to four words.
+    """Count the n-grams of all questions. Return one counter for each length from one to four words.
 
-    The keys of a counter are tuples of folded words.
+    The keys of a counter are tuples of folded words. The result is cached.
     """
     pieces = [split_words(piece) for question in questions for piece in question]
     return tuple(
@@ -295,7 +294,7 @@ def _score_rows(
         data: UTF-8 bytes of all rows.
         offsets: int64 [n + 1], the first byte of each row in `data`.
         keys, slots, counts, totals: The fields of `QuestionIndex`.
-        tables: Lookup tables, as `read_word_tables` returns them.
+        tables: Lookup tables, from `read_word_tables`.
         out: int32 [n], filled with the scores.
     """
     hashes, left, used = np.empty(compute_max_words(offsets), np.uint64), counts.copy(), np.empty(keys.size, np.int64)
@@ -322,12 +321,12 @@ def _count_shared(
     Args:
         hashes: uint64, the hash of each word of the document.
         keys, slots, counts: The fields of `QuestionIndex`.
-        left: int64, how often each n-gram may still be counted. Lowered for each n-gram that is counted.
-        used: int64, filled with the indices of the entries of `left` that were lowered.
+        left: int64, how often each n-gram may still be counted. Decremented for each n-gram that is counted.
+        used: int64, filled with the indices of the entries of `left` that were decremented.
         shared: int64 [4], the number of shared n-grams of 1, 2, 3 and 4 words.
 
     Returns:
-        The number of entries of `left` that were lowered.
+        The number of entries of `left` that were decremented.
     """
     num_used = 0
     for last in range(hashes.size):
@@ -395,7 +394,7 @@ def find_cut(histograms: Iterable[Histogram], share: float) -> ScoreCut:
     (score 0) are never kept, so fewer may be kept.
 
     Args:
-        histograms: How many documents have each score, in several groups of documents that are counted together.
+        histograms: The score histograms of several groups of documents, which are added up.
         share: The share of all documents to keep, from 0 to 1.
 
     >>> find_cut([build_histogram(np.array([5, 0, 7, 5, 0], np.int32))], 0.4)

@@ -41,7 +41,7 @@ def decode_text(data: bytes) -> str:
     r"""Decode the bytes of a book's text file in its guessed encoding. Line endings are converted to `\n`.
 
     Raises:
-        BadBook: If it contains NUL bytes, or is not valid in the encoding of its byte order mark.
+        BadBook: If the text contains NUL bytes, or is not valid in the encoding of its byte order mark.
 
     >>> decode_text(b"caf\xe9\r\n"), decode_text(b"\xef\xbb\xbfcaf\xc3\xa9"), decode_text(b"caf\x8e, cr\x90pe, th\x8e")
     ('café\n', 'café', 'café, crêpe, thé')
@@ -63,10 +63,10 @@ def decode_text(data: bytes) -> str:
 def guess_encoding(data: bytes) -> str:
     r"""Guess the encoding of a book's text file.
 
-    Returns the name of a codec, or `STRAYS` for UTF-8 with a few invalid bytes.
+    Return the name of a codec, or `STRAYS` for UTF-8 with a few invalid bytes.
 
     Raises:
-        BadBook: If it contains NUL bytes and is not UTF-16.
+        BadBook: If the file contains NUL bytes and is not UTF-16.
 
     >>> [guess_encoding(data) for data in (b"cafe", b"caf\xc3\xa9", b"caf\xe9", "\ufeffcafé".encode("utf-16-le"))]
     ['ascii', 'utf-8', 'cp1252', 'utf-16']
@@ -86,10 +86,10 @@ def guess_encoding(data: bytes) -> str:
 
 
 def _guess_utf16(data: bytes) -> str:
-    """Return the UTF-16 codec for bytes without a byte order mark, of which most of every second byte are zero.
+    """Return the UTF-16 codec for bytes without a byte order mark. Most of every second byte must be zero.
 
     Raises:
-        BadBook: If they are not UTF-16.
+        BadBook: If the bytes are not UTF-16.
     """
     even, odd = data[::2].count(0), data[1::2].count(0)
     if 8 * max(even, odd) > 3 * len(data) and 50 * min(even, odd) < max(even, odd) and len(data) % 2 == 0:
@@ -105,13 +105,13 @@ def _is_nearly_utf8(data: bytes) -> bool:
 
 
 def _to_utf8(match: re.Match[bytes]) -> bytes:
-    """Return a match of `UTF8_OR_STRAY` as UTF-8. A stray byte is read as windows-1252."""
+    """Return the bytes matched by `UTF8_OR_STRAY` as UTF-8. A stray byte is converted from windows-1252."""
     stray = match["stray"]
     return _decode_byte(stray, "cp1252").encode() if stray else match[0]
 
 
 def _choose_by_header(data: bytes) -> str:
-    """Return the codec for an 8-bit text: the one that Gutenberg's header states, if it is valid, or by its words."""
+    """Return the codec for an 8-bit text: the one in Gutenberg's header if it is valid, else the best guess."""
     stated = (
         (find_stated_encoding(_normalize_line_ends(data[:HEAD_BYTES].decode("latin-1"))) or "ascii")
         .lower()
@@ -128,7 +128,7 @@ def _choose_by_header(data: bytes) -> str:
 
 
 def _choose_by_words(data: bytes) -> str:
-    """Return the codec (of `EIGHT_BIT`) in which the non-ASCII bytes make the most sense between their neighbors."""
+    """Return the codec in `EIGHT_BIT` with which the non-ASCII bytes make the most sense between their neighbors."""
     starts = (match.start() for match in islice(RUN.finditer(data), MAX_WITNESSES))
     witnesses = Counter((data[max(at - 1, 0) : at], data[at : at + 1], data[at + 1 : at + 2]) for at in starts)
     sense = {encoding: _score_encoding(encoding, witnesses) for encoding in EIGHT_BIT}
@@ -138,9 +138,9 @@ def _choose_by_words(data: bytes) -> str:
 
 
 def _score_encoding(encoding: str, witnesses: Counter[tuple[bytes, bytes, bytes]]) -> int:
-    """Return the sum of the scores that the non-ASCII bytes of a text get if they are decoded with an encoding.
+    """Return how well an encoding explains the non-ASCII bytes of a text: the sum of the scores of all characters.
 
-    `witnesses` counts (byte before, byte, byte after).
+    `witnesses` counts each (byte before, non-ASCII byte, byte after) in the text.
     """
     total = 0
     for (before, byte, after), times in witnesses.items():
@@ -168,12 +168,12 @@ def _score_character(before: str, character: str, after: str) -> int:
 
 
 def _is_letter(character: str) -> bool:
-    """Return True for one ASCII letter."""
+    """Return True if `character` is a single ASCII letter."""
     return character.isascii() and character.isalpha()
 
 
 def _decode_byte(byte: bytes, encoding: str) -> str:
-    """Decode one byte with an encoding, or as Latin-1 if it has no meaning there."""
+    """Decode one byte with an encoding, or as Latin-1 if the encoding does not define it."""
     try:
         return byte.decode(encoding)
     except UnicodeDecodeError:

@@ -182,7 +182,7 @@ class _Unpacker:
 
     Attributes:
         left: Number of bytes that may still be decompressed.
-        names: The members by name, without folders.
+        names: The archive's members (except folders), by name.
     """
 
     def __init__(self, archive: zipfile.ZipFile, max_bytes: int) -> None:
@@ -194,8 +194,8 @@ class _Unpacker:
 
         Raises:
             BadBook: If the member is missing or damaged.
-            LockedBook: If it is encrypted.
-            LargeBook: If more is decompressed than allowed.
+            LockedBook: If the member is encrypted.
+            LargeBook: If the allowed number of decompressed bytes is exceeded.
         """
         info = self.names.get(name)
         if info is None:
@@ -244,7 +244,8 @@ def _read_book(unpacker: _Unpacker) -> Epub:
 def _read_page(page: SpinePage, unpacker: _Unpacker, walk: "_PageWalker") -> list[str]:
     """Return the paragraphs of a page of the book.
 
-    They are [] if it is the navigation page, or marked as no text of the book and without much running text.
+    Return [] for the navigation page, and for a page that is marked as not part of the text and has little running
+    text.
 
     Args:
         page: The page.
@@ -285,7 +286,7 @@ def _check_not_encrypted(unpacker: _Unpacker) -> None:
 
 
 def _find_package_path(unpacker: _Unpacker) -> str:
-    """Return the path of the package file: the one that the container names, or the only `.opf` file.
+    """Return the path of the package file: the one named in the container file, or else the only `.opf` file.
 
     Raises:
         BadBook: If there is none.
@@ -306,8 +307,8 @@ def _iter_spine(package: etree._Element, folder: str, unpacker: _Unpacker) -> It
     """Yield the text pages of a book in reading order, each only once. Without a spine, the manifest's order is used.
 
     Args:
-        package: The outermost element of the package file.
-        folder: The folder of the package file, to which its links refer.
+        package: The root element of the package file.
+        folder: The folder of the package file, which its links are relative to.
         unpacker: Reads the members of the book's archive.
     """
     items = {item.get("id"): item for item in package.iter("{*}item")}
@@ -328,14 +329,14 @@ def _iter_spine(package: etree._Element, folder: str, unpacker: _Unpacker) -> It
 
 
 def _is_nav(item: etree._Element) -> bool:
-    """Return True if an item of the package file is the navigation page."""
+    """Return True if an item of the package file's manifest is the navigation page."""
     return "nav" in (item.get("properties") or "").split()
 
 
 def _find_guide_pages(package: etree._Element, folder: str) -> set[str]:
     """Return the paths of the pages that an EPUB 2 guide marks as not part of the text.
 
-    `folder` is the folder of the package file, to which its links refer.
+    `folder` is the folder of the package file, which its links are relative to.
     """
     return {
         _resolve(folder, reference.get("href") or "")
@@ -348,8 +349,8 @@ def _find_landmark_pages(items: Iterable[etree._Element], folder: str, unpacker:
     """Return the paths of the pages that EPUB 3 landmarks mark as not part of the text.
 
     Args:
-        items: The items of the package file.
-        folder: Its folder, to which its links refer.
+        items: The items of the package file's manifest.
+        folder: The folder of the package file, which its links are relative to.
         unpacker: Reads the navigation pages.
     """
     landmarks = set()
@@ -368,7 +369,10 @@ def _resolve(folder: str, href: str) -> str:
 
 
 def _describe_book(package: etree._Element, paragraphs: list[str]) -> Epub:
-    """Build an Epub from paragraphs, with the first title, author and other metadata that are meaningful."""
+    """Build an `Epub` from a book's paragraphs and the metadata in its package file.
+
+    Each field gets its first value that is meaningful.
+    """
     titles, rights = _iter_dublin_core(package, "title"), _iter_dublin_core(package, "rights")
     authors = (text for role, text in _iter_dublin_core(package, "creator") if role in ("", "aut"))
     languages = (text for _, text in _iter_dublin_core(package, "language") if text.lower() != "und")
@@ -424,7 +428,7 @@ def read_page_paragraphs(data: bytes) -> list[str]:
 
 
 def _decode(data: bytes) -> str:
-    """Decode a page as UTF-8 or UTF-16, or else in the encoding that it states or windows-1252. It never fails."""
+    """Decode a page as UTF-8, UTF-16, the encoding that it declares, or windows-1252. This never fails."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return data.decode("utf-16", "replace")
     stated = STATED.search(data[:1_024])
@@ -439,7 +443,7 @@ def _decode(data: bytes) -> str:
 
 
 def _parse_page(text: str) -> etree._Element | None:
-    """Parse an XHTML page, or as HTML if it is not well-formed. Returns None if nothing would be displayed."""
+    """Parse a page as XHTML, or as HTML if it is not well-formed. Return None if nothing would be displayed."""
     text = text.replace("\0", "")
     head = DECLARATION.sub("", DOCTYPE.sub("", text[:HEAD_CHARACTERS], count=1))
     text = ENTITY.sub(_replace_entity, head + text[HEAD_CHARACTERS:])
@@ -452,7 +456,7 @@ def _parse_page(text: str) -> etree._Element | None:
 
 
 def _parse_html(text: str) -> etree._Element | None:
-    """Parse a page as a browser would. Returns None if nothing would be displayed."""
+    """Parse a page as HTML, as a browser would. Return None if nothing would be displayed."""
     parser = etree.HTMLParser(encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True, huge_tree=False)
     try:
         return etree.fromstring(CLOSED_TAG.sub(_with_end_tag, CLOSED_BREAK.sub("<br>", text)).encode(), parser)
@@ -461,7 +465,7 @@ def _parse_html(text: str) -> etree._Element | None:
 
 
 def _parse_xml(data: bytes) -> etree._Element | None:
-    """Parse one of the EPUB's own XML files, repairing it if it is not well-formed. Returns None if it is not XML."""
+    """Parse one of the EPUB's own XML files, and repair it if it is not well-formed. Return None if it is not XML."""
     try:
         return etree.fromstring(data, _build_xml_parser(recover=True))
     except etree.XMLSyntaxError:
@@ -482,7 +486,7 @@ def _build_xml_parser(recover: bool = False, encoding: str | None = None) -> etr
 
 
 def _replace_entity(match: re.Match[str]) -> str:
-    """Return the character of a matched entity that is defined in HTML but not in XML; others are unchanged."""
+    """Return the character of a matched HTML entity. Entities that XML or nobody defines are returned unchanged."""
     return match[0] if match[1] in XML_ENTITIES else html5.get(f"{match[1]};", match[0])
 
 
@@ -503,7 +507,7 @@ class _PageWalker:
     def iter_paragraphs(self, root: etree._Element) -> Iterator[str]:
         """Yield the text of each block of a page in order, without skipped elements and empty blocks.
 
-        `root` is the page's outermost element.
+        `root` is the page's root element.
         """
         walker = etree.iterwalk(root, events=("start", "end"))
         skipped = None
@@ -533,7 +537,10 @@ class _PageWalker:
         return is_hidden
 
     def _enter(self, element: etree._Element, name: str) -> None:
-        """Process the start of an element that is read: its line break or cell, and its first text."""
+        """Process the start of an element: the line break or cell separator that it causes, and its first text.
+
+        `name` is the element's name in lower case.
+        """
         self.verbatim += name == "pre"
         if name == "br":
             self.parts.append("\n")
@@ -555,7 +562,7 @@ class _PageWalker:
             self.in_line = self.in_line or not text.isspace()
 
     def _flush(self) -> Iterator[str]:
-        """Yield the paragraphs of the collected text, and begin the next block. A blank line divides paragraphs."""
+        """Yield the paragraphs of the collected text, which blank lines separate, and begin the next block."""
         text = "".join(self.parts)
         self.parts.clear()
         self.in_line = False
@@ -596,7 +603,7 @@ def _is_line(element: etree._Element) -> bool:
 
 
 def _is_reference(element: etree._Element, name: str) -> bool:
-    """Return True if an element refers to a note or page: by its class, or as a linked number or star."""
+    """Return True if an element refers to a note or page: it has such a class, or is a linked number or star."""
     if REFERENCE_CLASS.search(element.get("class") or ""):
         return name in ("a", "sup", "span", "div")
     linked = (

@@ -152,7 +152,10 @@ def _with_header(header: str, body: str) -> GutenbergText:
 
 
 def _find_dates(header: str) -> tuple[str | None, int | None]:
-    """Return the first date in a header, and the latest date as a number (day 0 if only year and month are given)."""
+    """Return the first date in a header, and the latest date as a number. Both are None if there is no date.
+
+    Examples are "1992-07" and 19920700: the day is 0 if only the year and month are given.
+    """
     dates = [
         (int(match["year"]), 1 + MONTHS.index(match["month"].capitalize()), int(match["day"] or 0))
         for match in DATED.finditer(header)

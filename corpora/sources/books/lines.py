@@ -59,7 +59,7 @@ RULE = re.compile(r"[\W_]*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineLayout:
-    """The line layout of a book, measured on all its lines.
+    """The line layout of a book, measured over all its lines.
 
     width: column at which prose is wrapped, or None if each line is a paragraph
     dense: True if paragraphs are not separated by blank lines
@@ -112,7 +112,7 @@ def drop_page_lines(text: str) -> str:
 
 
 def _is_divided(before: str, after: str) -> bool:
-    """Return True if a sentence continues from `before` to `after`. Titles, which are short lines, do not."""
+    """Return True if a sentence continues from the text `before` to the text `after`. Short lines count as titles."""
     last, begins = before.rstrip().rpartition("\n")[2], after.lstrip()[:2]
     if SENTENCE_END.search(last[-8:]) or FIRST_WORD.search(begins) is None:
         return False
@@ -183,7 +183,7 @@ def _find_paragraph_starts(lines: list[str], width: int, dense: bool) -> list[in
 
 
 def _find_indented(lines: list[str]) -> list[int]:
-    """Return the indices of lines, except the first, that are slightly indented relative to the others."""
+    """Return the indices of the lines, except the first, that are slightly indented relative to the others."""
     indents = [len(line) - len(line.lstrip()) for line in lines]
     left = min(indents)
     return [index for index in range(1, len(lines)) if 2 <= indents[index] - left <= 10]
@@ -204,10 +204,10 @@ def _can_fit_next(line: str, after: str, width: int) -> bool:
 def has_meant_breaks(lines: list[str], width: int) -> bool:
     """Return True if the line breaks of a block are intentional, as in verse, a title or an address.
 
-    Most breaks must come before the book's line width. The decisive sign is a capital at the start of a line that does
-    not follow the end of a sentence: verse has it, but prose that is set narrower or wrapped by hand does not. The
-    capital is not required for lines that are much shorter than the book's, or for lines that are indented and all
-    start with a capital. Verse with long lines fills the width, but then all its lines start with a capital.
+    Most lines must end before the book's line width. The decisive sign is a capital at the start of a line after one
+    that does not end a sentence: verse has it, but narrow or hand-wrapped prose does not. The capital is not required
+    if the lines are much shorter than the book's, or if all lines are indented and start with a capital. Verse with
+    long lines fills the width, but then all its lines start with a capital.
     """
     num_breaks = len(lines) - 1
     if num_breaks < 1:
@@ -243,7 +243,7 @@ def _join_group(lines: list[str], layout: LineLayout, hyphens: "Hyphens") -> str
     Args:
         lines: The lines.
         layout: The book's line layout.
-        hyphens: Joins words that are split across lines.
+        hyphens: Joins the lines, and the words that are split across them.
     """
     if layout.width is None or has_meant_breaks(lines, layout.width):
         return "\n".join(" ".join(line.split()) for line in lines)
@@ -251,10 +251,10 @@ def _join_group(lines: list[str], layout: LineLayout, hyphens: "Hyphens") -> str
 
 
 class Hyphens:
-    """Joins the lines of a paragraph. Words split across lines are joined in the way the book spells them elsewhere.
+    """Joins the lines of a paragraph. Words split across lines are spelled as elsewhere in the book.
 
     Args:
-        text: The whole book, which is searched when the first split word is met.
+        text: The whole book. It is first searched when a split word occurs.
     """
 
     def __init__(self, text: str) -> None:
@@ -263,11 +263,11 @@ class Hyphens:
         self.divides = False
 
     def join_lines(self, lines: list[str]) -> str:
-        """Join the lines of a paragraph, of which there is at least one, into one line."""
+        """Join the lines of a paragraph into one line. There must be at least one line."""
         return "".join([*(self._end_line(line, after) for line, after in pairwise(lines)), lines[-1]])
 
     def _end_line(self, line: str, after: str) -> str:
-        """Return a line prepared for joining with the next: plus a space, ending in a dash, or without its hyphen."""
+        """Prepare a line for joining with the line `after`: add a space, or keep or remove the hyphen at its end."""
         if line.endswith(("--", "—")) or (after.startswith(("--", "—")) and line[-1:].isalnum()):
             return line
         head = SPLIT_WORD.search(line[-MAX_WORD_LETTERS:]) if line.endswith("-") else None
@@ -279,9 +279,10 @@ class Hyphens:
         return line[:-1]
 
     def has_hyphen(self, head: str, tail: str) -> bool:
-        """Return True if the hyphen between `head` and `tail` belongs to the word, as the book spells it elsewhere.
+        """Return True if the hyphen between `head` and `tail`, the parts of a split word, belongs to the word.
 
-        If the word does not occur elsewhere, the hyphen is part of it unless the book hyphenates words at line ends.
+        The spelling elsewhere in the book decides. If the word does not occur elsewhere, the hyphen belongs to it
+        unless the book hyphenates words at line ends.
 
         >>> hyphens = Hyphens("To-morrow he will scrutinise the room.")
         >>> hyphens.has_hyphen("to", "morrow"), hyphens.has_hyphen("scru", "tinise"), hyphens.has_hyphen("half", "coy")
@@ -359,7 +360,10 @@ def find_title_and_author(blocks: list[str]) -> tuple[str | None, str | None]:
 
 
 def _normalize_name(name: str) -> str:
-    """Return a title or name on one line and not in capitals. A final full stop is kept only after an initial."""
+    """Put a title or name on one line, and capitalize it normally if it is in all capitals.
+
+    A final period is removed, except after a short word such as an initial.
+    """
     line = " ".join(name.split()).strip(' ,;:"“”')
     line = line[:-1] if re.search(r"[^\W\d_]{4}\.\Z", line) else line
     if not line.isupper():

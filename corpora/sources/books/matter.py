@@ -93,9 +93,9 @@ def cut_catalogue(blocks: list[str]) -> list[str]:
 
 
 def _find_first_allowed(blocks: list[str]) -> int:
-    """Return the index of the first paragraph that may be cut as a catalogue.
+    """Return the index of the first paragraph that may be removed as part of a catalogue.
 
-    The paragraphs from there on contain at most `MAX_CATALOGUE_SHARE` of the characters.
+    From this index on, the paragraphs contain at most `MAX_CATALOGUE_SHARE` of the book's characters.
     """
     left = MAX_CATALOGUE_SHARE * sum(map(len, blocks))
     for index in range(len(blocks) - 1, -1, -1):
@@ -108,7 +108,7 @@ def _find_first_allowed(blocks: list[str]) -> int:
 def _find_catalogue_start(blocks: list[str], first: int) -> int:
     """Return the index of the first paragraph of a catalogue that continues to the end of the book.
 
-    Returns the number of paragraphs if there is no catalogue. Paragraphs before the index `first` are not considered.
+    Return the number of paragraphs if there is no catalogue. Paragraphs before the index `first` are not considered.
     """
     signs = [len(blocks)]
     for index in range(len(blocks) - 1, first - 1, -1):
@@ -179,9 +179,10 @@ def cut_contents(blocks: list[str]) -> list[str]:
 
 
 def _index_names(blocks: list[str]) -> dict[str, int]:
-    """Return the index of the first paragraph with each name in its lines; {} if the book has no list of illustrations.
+    """Map each name to the index of the first paragraph that has it as a line.
 
-    A name is a line without numbers, reduced to lower-case letters.
+    A name is a line without leading numbers and page numbers, reduced to lower-case letters. Return {} if the book has
+    no list of illustrations.
     """
     first: dict[str, int] = {}
     if any(ILLUSTRATIONS.fullmatch(block.partition("\n")[0]) for block in blocks):
@@ -194,7 +195,7 @@ def _index_names(blocks: list[str]) -> dict[str, int]:
 def _find_late_stop(blocks: list[str], start: int, first_named: dict[str, int]) -> int:
     """Return the index after a later volume's table of contents, or `start` if none begins there.
 
-    It must have a heading and several entries. `first_named` is the result of `_index_names`.
+    The table must have a heading and several entries. `first_named` maps names to paragraphs (see `_index_names`).
     """
     if not CONTENTS.fullmatch(blocks[start].partition("\n")[0]):
         return start
@@ -203,9 +204,10 @@ def _find_late_stop(blocks: list[str], start: int, first_named: dict[str, int]) 
 
 
 def _find_contents_stop(blocks: list[str], start: int, first_named: dict[str, int]) -> int:
-    """Return the index after the list that begins at `start`, or `start` if none begins there or its end is unclear.
+    """Return the index after the contents or other list that begins at `start`.
 
-    `first_named` is the result of `_index_names`.
+    Return `start` if no list begins there, or if its end is unclear. `first_named` maps names to paragraphs (see
+    `_index_names`).
     """
     heading, _, rest = blocks[start].partition("\n")
     if not CONTENTS.fullmatch(heading):
@@ -226,9 +228,9 @@ def _find_contents_stop(blocks: list[str], start: int, first_named: dict[str, in
 
 
 def _find_next_list(blocks: list[str], start: int) -> int:
-    """Return the index of the next heading of a list after the list that begins at `start`.
+    """Return the index of the first list heading after `start`, where a list begins.
 
-    If there is none, return the maximum index that a list can reach.
+    If there is none, return the maximum index that the list can reach.
     """
     end = min(start + MAX_ENTRIES, len(blocks))
     headed = (index for index in range(start + 1, end) if CONTENTS.fullmatch(blocks[index].partition("\n")[0]))
@@ -236,13 +238,13 @@ def _find_next_list(blocks: list[str], start: int) -> int:
 
 
 def _find_listed_stop(blocks: list[str], start: int, end: int, has_rest: bool) -> int:
-    """Return the index after the last entry with a number or page, or `start` if the end of the list is unclear.
+    """Return the index after a list's last numbered entry, or `start` if the end of the list is unclear.
 
     Args:
         blocks: The paragraphs.
         start: Index of the list's heading.
-        end: Index at which the list has ended.
-        has_rest: True if the heading's paragraph has entries, too.
+        end: Index before which the list must end.
+        has_rest: True if the heading's paragraph also contains entries.
     """
     listed = [index for index in range(start + 1, end) if _is_list(blocks[index])]
     again = [index for index in listed[1:] if _read_names(blocks[index]) & _read_names(blocks[listed[0]])]
@@ -255,13 +257,13 @@ def _find_listed_stop(blocks: list[str], start: int, end: int, has_rest: bool) -
 
 
 def _find_captions_stop(blocks: list[str], start: int, last: int, first_named: dict[str, int]) -> int:
-    """Return the index after a list of illustrations, at which earlier text is repeated or a first heading begins.
+    """Return the index after a list of illustrations: where earlier text is repeated or a first chapter begins.
 
     Args:
         blocks: The paragraphs.
         start: Index of the list's heading.
         last: Maximum index that the list can reach.
-        first_named: The result of `_index_names`.
+        first_named: The first paragraph with each name, as returned by `_index_names`.
 
     Returns:
         The index; `start` if the list's end is unclear.
@@ -288,7 +290,7 @@ def _find_captions_stop(blocks: list[str], start: int, last: int, first_named: d
 def _find_unheaded_stop(blocks: list[str], start: int) -> int:
     """Return the index after a list of numbered entries without a heading, if its first entry is repeated below.
 
-    Otherwise returns `start`.
+    Otherwise return `start`.
     """
     stop = start
     while stop < min(start + MAX_ENTRIES, len(blocks)) and _is_entry(blocks[stop]):
@@ -312,7 +314,7 @@ def _is_entry(block: str) -> bool:
 def _is_named(blocks: list[str], index: int, listed: set[str]) -> bool:
     """Return True if the paragraph at `index`, alone or together with the next one, is a name in a list.
 
-    `listed` are the list's names, reduced to lower-case letters.
+    `listed` contains the list's names, reduced to lower-case letters.
     """
     own = _read_names(blocks[index])
     if 2 * len(own & listed) >= len(own):
@@ -323,10 +325,10 @@ def _is_named(blocks: list[str], index: int, listed: set[str]) -> bool:
 
 
 def _find_first_heading(blocks: list[str], named: list[int]) -> int:
-    """Return the index of the first of the consecutive headings that end with the last named one.
+    """Return the index of the first in a run of consecutive headings that ends with the last index in `named`.
 
-    A heading counts if it is named (its index is in `named`), is a number before a name, or is a part's number before a
-    chapter's number.
+    Besides the headings in `named`, a number before a name and a part's number before a chapter's number belong to the
+    run.
     """
     first = named[-1]
     while first - 1 in named or (
@@ -366,7 +368,7 @@ def _read_names(*blocks: str) -> set[str]:
 
 
 def _is_list(block: str) -> bool:
-    """Return True if a paragraph looks like entries of a list and does not end a sentence.
+    """Return True if a paragraph looks like entries of a list and does not end like a sentence.
 
     Its first line must begin with a number, or half of its lines must begin with a number or end with a page number.
     """
@@ -377,15 +379,15 @@ def _is_list(block: str) -> bool:
 
 
 def _is_paged(block: str) -> bool:
-    """Return True if a paragraph ends with a page number but has other text too."""
+    """Return True if a paragraph ends with a page number and contains other text, too."""
     return bool(PAGED.search(block[-MAX_PAGE_CHARACTERS:])) and not ORDINAL.fullmatch(block)
 
 
 def is_prose(block: str) -> bool:
     """Return True if a paragraph is clearly running text.
 
-    It must be a single line with more than PROSE_WORDS words and a sentence end, must not start with a number, and at
-    least a third of its first words must be without a capital.
+    The paragraph must be a single line with more than `PROSE_WORDS` words and a sentence end. It must not start with a
+    number, and at least a third of its first words must not be capitalized.
     """
     words = block.split(None, PROSE_WORDS)
     if "\n" in block or len(words) <= PROSE_WORDS or ENTRY.match(block):
@@ -446,7 +448,7 @@ WORD = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]|[^\W\d_]+|\d+")
 
 
 def cut_matter(blocks: list[str]) -> list[str]:
-    """Remove the copyright page, the contents, and the author's matter after the end of a book from its paragraphs."""
+    """Remove the copyright page, the table of contents, and the pages about the author from a book's paragraphs."""
     return cut_contents(cut_front(cut_back(blocks)))
 
 
@@ -486,7 +488,7 @@ def cut_back(blocks: list[str]) -> list[str]:
 
 
 def _is_plea(line: str) -> bool:
-    """Return True if a paragraph, on one line, thanks the reader or asks for a review.
+    """Return True if a paragraph, joined to one line, thanks the reader or asks for a review.
 
     Quoted requests are ignored, because characters in a novel make them.
     """
@@ -541,9 +543,9 @@ def cut_footnotes(blocks: list[str]) -> list[str]:
 
 
 def _find_notes(blocks: list[str]) -> dict[int, str]:
-    """Return the reference mark of each footnote, by paragraph index.
+    """Find the footnotes among a book's paragraphs. Return the reference mark of each footnote, by paragraph index.
 
-    A footnote begins with a mark used in an earlier paragraph.
+    A footnote begins with a mark that is used in an earlier paragraph.
     """
     seen: dict[str, int] = {}  # mark: the last paragraph that refers to it
     notes = {}
@@ -559,7 +561,7 @@ def _find_notes(blocks: list[str]) -> dict[int, str]:
 
 
 def _without_marks(block: str, marks: set[str]) -> str:
-    """Remove the references to footnotes with these marks from a paragraph."""
+    """Remove the references to the footnotes with the given marks from a paragraph."""
     return REFERENCE.sub(lambda match: "" if _is_mark(match[0], marks) else match[0], block)
 
 
@@ -575,9 +577,9 @@ def _is_mark(mark: str, marks: set[str]) -> bool:
 
 
 def _find_notes_start(blocks: list[str]) -> int:
-    """Return the index of the first of the footnotes gathered at the end of a book.
+    """Return the index of the first footnote in the list of footnotes at the end of a book.
 
-    Returns the number of paragraphs if there are none.
+    Return the number of paragraphs if there is no such list.
     """
     left = NOTES_SHARE * sum(map(len, blocks))
     for index in range(len(blocks) - 1, 0, -1):

@@ -68,7 +68,7 @@ MAX_LICENSE_CHARACTERS = 100  # longer statements of rights are essays, not name
 class Book(NamedTuple):
     """The paragraphs of a book's text, and its metadata. Metadata that is not known is None.
 
-    paragraphs: the paragraphs in order, after everything around the text was cut
+    paragraphs: the paragraphs in order, without everything around the text
     language:   language as the book states it, such as "English" or "en"
     date:       release date, as YYYY, YYYY-MM or YYYY-MM-DD
     rights:     statement of the book's license
@@ -92,15 +92,15 @@ class Book(NamedTuple):
 class BookCorpusSource:
     """The `[[source]]` table of kind "bookcorpus".
 
-    path:             a file, a folder or a glob: `.txt`, `.epub.txt`, `.txt.gz`, `.epub`, and `.tar`, `.tar.gz`
-                      of these; other endings in a folder are passed over, other members of a tar are dropped
+    path:             a file, a folder or a glob: `.txt`, `.epub.txt`, `.txt.gz`, `.epub`, and `.tar` or `.tar.gz`
+                      of these; other files in a folder are not read, other members of a tar are dropped
     min_prose_words:  a book with less running text (a table, an index, a cover) is dropped
     max_record_bytes: a larger book, or an EPUB that unpacks to more, is dropped
 
-    A book with only a small part of running text (`MIN_PROSE_RATIO`: a commented program, a dictionary) is dropped
-    too. A book with Gutenberg's number has the key `gutenberg:<number>`, in whatever file it comes, and the last
-    date of its header for a revision: the newest edition supersedes the others. Any other book's id is made
-    of its bytes.
+    A book with only a small share of running text (`MIN_PROSE_RATIO`), such as a commented program or a dictionary,
+    is dropped, too. A book with a Gutenberg number has the key `gutenberg:<number>` in any file, and its revision is
+    the last date in its header, so that the newest edition supersedes the others. The id of any other book is
+    derived from its bytes.
     """
 
     kind: ClassVar[str] = "bookcorpus"
@@ -120,7 +120,7 @@ class BookCorpusSource:
     def settings(self) -> dict[str, Json]:
         """Return the settings that affect the documents, as JSON by field name.
 
-        They are `min_prose_words` and `max_record_bytes`.
+        These are `min_prose_words` and `max_record_bytes`.
         """
         return select_settings(self)
 
@@ -186,12 +186,12 @@ class BookCorpusSource:
     def build_record(self, data: bytes, locator: Locator, name: str) -> Record:
         """Build the record of a book.
 
-        A damaged, encrypted, too large or mostly prose-free book yields a dropped record.
+        A book that is damaged, encrypted, too large or almost without prose yields a dropped record.
 
         Args:
             data: The bytes of the book.
             locator: Location of these bytes in the raw files.
-            name: The file name, whose extension decides how the book is read.
+            name: The file name. Its extension decides how the book is read.
         """
         try:
             book = self._read(data, name)
@@ -289,11 +289,11 @@ class BookCorpusSource:
                 yield self._read_member(tar, member, locator, tally)
 
     def _read_member(self, tar: TarReader, member: TarMember, locator: Locator, tally: Tally) -> Record:
-        """Build the record of a member of a tar archive. One that is no book or too large is dropped.
+        """Build the record of a member of a tar archive. A member that is not a book or too large is dropped.
 
         Args:
             tar: Reads the archive.
-            member: The member, which is the one most recently found.
+            member: The member that `tar` found last.
             locator: Location of its bytes.
             tally: Knows which records crashed earlier and must be skipped.
 
@@ -339,9 +339,9 @@ def read_text_book(text: str) -> Book:
 
 
 def cut_around(blocks: list[str]) -> list[str]:
-    """Remove what is around the text of a book from its paragraphs, and its footnotes.
+    """Remove everything that is not the text itself from a book's paragraphs.
 
-    These are volunteers' notes, advertisements, publisher's matter and contents.
+    This includes volunteers' notes, advertisements, the publisher's pages, the table of contents and footnotes.
     """
     return cut_footnotes(cut_matter(cut_catalogue(cut_notes(blocks))))
 
@@ -406,7 +406,7 @@ def _unpack_gzip(data: bytes, max_bytes: int) -> bytes:
 
 
 def _count_members(pieces: Iterator[bytes], tally: Tally) -> Iterator[bytes]:
-    """Yield a tar's bytes unchanged, and count its members in the tally as the bytes pass."""
+    """Yield the bytes of a tar archive unchanged, and count its members in the tally along the way."""
     count = MemberCount()
     for piece in pieces:
         tally.records += count.feed(piece)

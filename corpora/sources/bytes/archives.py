@@ -47,12 +47,12 @@ class TarMember(NamedTuple):
 
 
 class EarlierHeaders(NamedTuple):
-    """Values that extension headers state for the next member.
+    """Values that extension headers declare for the next member.
 
     Attributes:
         name: The member's path in the archive; None if not stated.
-        size: The size of its stored content in bytes, which replaces the size in its own header; None if not stated.
-        sparse: True if it is stored without its holes.
+        size: The size of its stored content in bytes; None if not stated. It replaces the size in the member's header.
+        sparse: True if the member is stored without its holes.
     """
 
     name: str | None = None
@@ -138,12 +138,12 @@ def _build_xz_fault(name: str, position: int, error: Exception | None) -> Damage
 
 
 def _build_fault(name: str, what: str, position: int) -> DamagedBytes:
-    """Build the error with the message "`name` `what` at its byte `position`"."""
+    """Build the error for damage in the file `name`. Its message is "`name` `what` at its byte `position`"."""
     return DamagedBytes(f"{name} {what} at its byte {position}", position)
 
 
 def _skip_padding(data: bytes, pieces: Iterator[bytes], name: str, position: int) -> tuple[bytes, int]:
-    """Skip the zero padding after a stream, whose length is a multiple of four.
+    """Skip the zero padding after a stream. Its length must be a multiple of four.
 
     Args:
         data: Bytes after the stream that were already read.
@@ -152,8 +152,8 @@ def _skip_padding(data: bytes, pieces: Iterator[bytes], name: str, position: int
         position: Byte in the file after `data`.
 
     Returns:
-        The bytes after the padding that were read (b"" at the end of the file), and the number of bytes taken from
-        `pieces`.
+        The bytes after the padding that have been read (b"" at the end of the file), and the number of bytes taken
+        from `pieces`.
 
     Raises:
         DamagedBytes: If the length of the padding is not a multiple of four.
@@ -194,10 +194,7 @@ class ByteReader:
         return b"".join(parts)
 
     def skip(self, size: int) -> None:
-        """Skip the next `size` bytes, and advance `position`.
-
-        At the end of the last chunk, fewer are skipped.
-        """
+        """Skip the next `size` bytes, or fewer at the end of the last chunk, and advance `position`."""
         size -= len(self._take(size))
         while size and self._read_next_piece():
             size -= len(self._take(size))
@@ -216,7 +213,7 @@ class ByteReader:
 
 
 class FileReader:
-    """A `Reader` of an uncompressed seekable file, which skips bytes without reading them."""
+    """A `Reader` of an uncompressed seekable file. It skips bytes without reading them."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.file, self.position = file, 0
@@ -238,21 +235,21 @@ class FileReader:
 class TarReader:
     """Reads the members of a tar archive in order. A member's bytes can be read until the next member is requested.
 
-    Old (v7), ustar, GNU and pax headers are supported. The bytes of a sparse file are those that are stored, without
+    Old (v7), ustar, GNU and pax headers are supported. For a sparse file, only the stored bytes are returned, without
     the holes. Concatenated archives are read as one.
 
     Args:
         reader: Reader of the archive's bytes.
         name: Name of the archive, for error messages.
-        closed: True if the bytes end with the archive, which must then end in zero blocks. False if they end with a
-            member.
+        closed: True if the bytes reach to the end of the archive. They must then end in zero blocks. False if they end
+            after one of its members.
     """
 
     def __init__(self, reader: Reader, name: str, closed: bool = True) -> None:
         self.reader, self.name, self.closed = reader, name, closed
 
     def iter_members(self) -> Iterator[TarMember]:
-        """Yield each member in the order of the archive. What is not read of a member is skipped.
+        """Yield each member in the order of the archive. Unread bytes of a member are skipped.
 
         Raises:
             DamagedBytes: During iteration, if the archive is damaged or truncated.
@@ -321,7 +318,7 @@ class TarReader:
         return flag, size
 
     def _skip_map(self, block: bytes, flag: bytes) -> int:
-        """Skip the maps of holes that follow the header of an old GNU sparse file; other members have none.
+        """Skip the maps of holes after the header of an old GNU sparse file. Other members have none.
 
         Args:
             block: The member's header.
@@ -337,15 +334,15 @@ class TarReader:
         return self.reader.position
 
     def _read_extension(self, flag: bytes, size: int, before: EarlierHeaders) -> EarlierHeaders:
-        """Read the content of an extension header, and add its values, which describe the next member, to earlier ones.
+        """Read an extension header, which describes the next member, and add its values to those of earlier headers.
 
         Args:
             flag: The header's type flag.
-            size: Number of bytes of its content.
+            size: Number of bytes of the header's content.
             before: The values of earlier extension headers.
 
         Returns:
-            The values including this header's.
+            The values of all extension headers up to this one.
 
         Raises:
             DamagedBytes: If the content is longer than MAX_EXTENSION_BYTES.
@@ -371,7 +368,7 @@ def _parse_number(field: bytes) -> int:
     r"""Parse a number in a tar header, in octal or in GNU's base 256.
 
     Raises:
-        ValueError: If it is neither.
+        ValueError: If the field is neither.
 
     >>> _parse_number(b"0000755\0"), _parse_number(b"\x80" + bytes(6) + b"\x01\x00")
     (493, 256)
@@ -402,9 +399,9 @@ def _decode_field(field: bytes) -> str:
 
 
 def _iter_pax_records(data: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the key and value of each pax record in data of the form `LENGTH KEY=VALUE`.
+    """Yield (key, value) of each pax record in `data`. A record has the form `LENGTH KEY=VALUE`.
 
-    Stops at a malformed record.
+    Stop at the first malformed record.
     """
     at = 0
     while at < len(data):
@@ -417,7 +414,7 @@ def _iter_pax_records(data: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _find_stated_size(records: dict[bytes, bytes]) -> int | None:
-    """Return the size in bytes that pax records state for the next member, or None if they state none."""
+    """Return the size in bytes that pax records declare for the next member; None if they declare none."""
     size = records.get(b"size", b"")
     return int(size) if size.isdigit() and len(size) < 16 else None
 
@@ -476,7 +473,7 @@ class MemberCount:
             self._size = None
 
     def _take_records(self, block: bytes) -> None:
-        """Process the complete pax records of an extension header, which may state the next member's size."""
+        """Process the complete pax records of an extension header, which may declare the next member's size."""
         size = _find_stated_size(dict(_iter_pax_records(block)))
         self._size = self._size if size is None else size
         self._wanted, self._on_block = BLOCK_BYTES, self._count_header
@@ -494,7 +491,7 @@ class MemberCount:
             flag: The header's type flag, as a character.
 
         Returns:
-            The number; 0 for a member without content, or if the size is invalid, so that `TarReader` will reject the
+            The number. It is 0 for a member without content, and for an invalid size; `TarReader` will then reject the
             header.
         """
         if flag in "123456":

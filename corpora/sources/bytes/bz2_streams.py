@@ -32,7 +32,7 @@ class StreamPiece(NamedTuple):
 
     Attributes:
         stream: Byte in the file at which the compressed stream begins, or -1 for an uncompressed file.
-        offset: Position of the chunk in the decompressed stream. If UTF-16 is converted, it counts UTF-8 bytes.
+        offset: Position of the chunk in the decompressed stream, in bytes. If UTF-16 is converted, in UTF-8 bytes.
         data: The bytes.
     """
 
@@ -57,7 +57,7 @@ def build_stream_fault(stream: int, position: int, truncated: bool) -> DamagedBy
 def read_plain_pieces(path: Path, start: int, stop: int) -> Iterator[StreamPiece]:
     """Yield bytes `start` to `stop` of an uncompressed file in chunks of at most PIECE_BYTES.
 
-    Ends early, without an error, if the file does.
+    If the file ends before `stop`, the iterator ends there without an error.
 
     Raises:
         OSError: During iteration, if the file cannot be read.
@@ -118,9 +118,9 @@ def read_zstd_pieces(path: Path, start: int, stop: int) -> Iterator[StreamPiece]
 
 
 def choose_reader(path: Path) -> Callable[[Path, int, int], Iterator[StreamPiece]]:
-    """Return the function that reads a file by its extension: as bzip2 (.bz2), as zstd (.zst), or uncompressed.
+    """Choose the function that reads a file by the file's extension: bzip2 (.bz2), zstd (.zst) or uncompressed.
 
-    It is called with the path and the first and last byte of a range, and yields the range's chunks.
+    The function is called with the path, the first byte of a range, and the first byte after it. It yields chunks.
     """
     if path.name.endswith(".bz2"):
         return read_bz2_pieces
@@ -135,7 +135,7 @@ def is_utf16(data: bytes) -> bool:
 def as_utf8(pieces: Iterator[StreamPiece]) -> Iterator[StreamPiece]:
     """Convert chunks of UTF-16 text with a byte order mark to UTF-8. Chunks of any other text are yielded unchanged.
 
-    Unpaired surrogates are preserved, so that a page that contains one is not valid XML.
+    Unpaired surrogates are preserved, so a page that contains one is not valid XML.
 
     Raises:
         DamagedBytes: During iteration, if the text ends within a character.
@@ -161,9 +161,10 @@ def as_utf8(pieces: Iterator[StreamPiece]) -> Iterator[StreamPiece]:
 
 
 def find_streams(path: Path) -> list[int]:
-    """Find the first byte of each nonempty bzip2 stream in a file, in ascending order, by the ten bytes at its start.
+    """Find the positions at which nonempty bzip2 streams begin in a file, in ascending order.
 
-    The compressed file is read once, at about 1.2 GB/s. These ten bytes occur by chance once in 2^77 bytes.
+    Streams are recognized by their first ten bytes, which occur by chance once in 2^77 bytes. The compressed file is
+    read once, at about 1.2 GB/s.
     """
     with path.open("rb") as file:
         if not path.stat().st_size:
@@ -175,7 +176,7 @@ def find_streams(path: Path) -> list[int]:
 
 
 def _iter_windows(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """Yield (byte offset, bytes) of overlapping windows of about 16 MB of a file.
+    """Yield (byte offset, bytes) for overlapping windows of a file, each of about 16 MB.
 
     Because of the overlap, the ten bytes that start a bzip2 stream are always complete in one of the windows.
     """
@@ -188,7 +189,7 @@ def _iter_windows(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
 
 
 def _find_starts(data: mmap.mmap | bytes) -> Iterator[int]:
-    """Yield the positions in data at which a nonempty bzip2 stream begins, in ascending order."""
+    """Yield the positions in `data` at which a nonempty bzip2 stream begins, in ascending order."""
     lead = len(STREAM_START) + 1
     at = data.find(BLOCK_START)
     while at >= 0:
@@ -199,12 +200,10 @@ def _find_starts(data: mmap.mmap | bytes) -> Iterator[int]:
 
 
 def verify_pieces(pieces: Iterator[StreamPiece]) -> Iterator[StreamPiece]:
-    """Delay chunks until the checksum of their bzip2 block has been verified.
+    """Yield chunks unchanged, but only after the checksum of their bzip2 block has been verified.
 
-    Chunks of a damaged block are never yielded.
-
-    The last 47 MB of a stream are held back, so a typical stream of a hundred pages is yielded completely or not at
-    all.
+    Chunks of a damaged block are never yielded. The last 47 MB of a stream are held back, so a typical stream of a
+    hundred pages is yielded completely or not at all.
 
     Raises:
         DamagedBytes: During iteration, when `pieces` raises it, after the chunks of earlier streams.
@@ -249,7 +248,7 @@ def read_at(path: Path, stream: int, offset: int, length: int) -> bytes:
     converted to UTF-8, and `offset` and `length` then count UTF-8 bytes.
 
     Returns:
-        The bytes; fewer if the file ends before.
+        The bytes. There are fewer than `length` if the file ends early.
 
     Raises:
         DamagedBytes: If the stream is damaged or truncated.

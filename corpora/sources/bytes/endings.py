@@ -37,7 +37,7 @@ def find_ending(name: str) -> str:
 
 
 def _split_ending(name: str) -> tuple[str, str]:
-    """Split a name into the part before its extension and the extension with its dot, which is "" if there is none.
+    """Split a file name into the part before its extension, and the extension with its dot ("" if there is none).
 
     An extension has at most 10 letters and digits.
     """

@@ -35,7 +35,7 @@ class DamagedBytes(ValueError):
     """Raised if bytes of a raw file cannot be read any further. The message names the bytes and describes the damage.
 
     position:  byte in the file at which the damage was found
-    stream:    byte at which the damaged compressed stream begins, or -1 if there is none or it is not known
+    stream:    byte at which the damaged compressed stream begins; -1 if it is unknown or the file is not compressed
     truncated: True if the data ends too early
     remedy:    a sentence that says how to fix the problem
     """
@@ -61,18 +61,18 @@ class BadRecord(ValueError):
 
 
 def needs_memory(error: BaseException | None) -> bool:
-    """Return True if an error says that xz or zstd would need more memory than allowed, not that bytes are damaged.
+    """Return True if an error means that xz or zstd would need more memory than allowed, not that bytes are damaged.
 
-    False for None.
+    Return False for None.
     """
     return isinstance(error, (*DAMAGE_ERRORS["xz"], *DAMAGE_ERRORS["zst"])) and "memory" in str(error).lower()
 
 
 @contextmanager
 def explain_damage(path: Path) -> Iterator[None]:
-    """Convert the errors of unreadable or damaged bytes in this block to an InputError (a context manager).
+    """Convert errors about unreadable or damaged bytes (`READ_FAULTS`) in this block to InputError (a context manager).
 
-    These are the `READ_FAULTS`. The message names the file at `path` and a remedy.
+    The message of the InputError names the file at `path` and a remedy.
     """
     try:
         yield

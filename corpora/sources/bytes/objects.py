@@ -75,11 +75,11 @@ class ObjectPath(PosixPath):
         raise TypeError(f"{self} is no path of this machine")
 
     def with_name(self, name: str) -> "ObjectPath":
-        """Return the path with its last component replaced by a name."""
+        """Return this path with its last component replaced by `name`."""
         return build_object_path(replace(self.address, pieces=(*self.address.pieces[:-1], name)))
 
     def absolute(self) -> "ObjectPath":
-        """Return this object's path unchanged, since it is always absolute."""
+        """Return the path unchanged, since it is always absolute."""
         return self
 
     def expanduser(self) -> "ObjectPath":
@@ -147,9 +147,9 @@ class ObjectPath(PosixPath):
         return os.stat_result((stat.S_IFREG | 0o444, 0, 0, 1, 0, 0, size, 0, 0, 0))
 
     def read_stamp(self) -> list[Any]:
-        """Return a list of values that change with the content.
+        """Return a list of values that change whenever the content changes.
 
-        They are the size in bytes and the ETag of the object.
+        These are the size in bytes and the ETag of the object.
 
         Raises:
             OSError: If the object does not exist or cannot be read.
@@ -180,7 +180,7 @@ class ObjectPath(PosixPath):
 
     @cached_property
     def _place(self) -> Place:
-        """The object as a `Place`, through which the store is asked."""
+        """The `Place` through which requests for this object are sent to the store."""
         return Place(str(self.address))
 
 
@@ -239,9 +239,7 @@ class ObjectReader(io.RawIOBase):
         return self._read(max(0, self.size - self._position))
 
     def readinto(self, buffer: "WriteableBuffer") -> int:
-        """Fill a buffer with the next bytes, and return their number, which is 0 only at the end.
-
-        It is smaller than the buffer only at the end.
+        """Fill a buffer with the next bytes, and return their number. The buffer is not filled only at the end.
 
         Raises:
             OSError: If the store does not answer.
@@ -252,7 +250,7 @@ class ObjectReader(io.RawIOBase):
         return len(data)
 
     def _read(self, size: int) -> bytes:
-        """Request `size` bytes from the current position on, which must exist, and advance the position.
+        """Request the `size` bytes at the current position, which must exist, and advance the position.
 
         Raises:
             OSError: If the store does not answer.
@@ -274,18 +272,18 @@ def _to_os_error(error: InputError, address: str) -> OSError:
 
 
 def open_for_library(path: Path, buffering: int = -1) -> Any:
-    """Return a path or open file that can be passed to a library which opens files by name.
+    """Return a path or an open file that can be passed to a library that opens files by name.
 
     Ordinary files are returned as paths. Objects, zip members, pipes, and paths that are not valid UTF-8 (which Arrow
     does not support) are returned as open binary files.
 
     Args:
         path: Path of the file.
-        buffering: As in `open`, for objects and zip members; 0 disables buffering.
+        buffering: The buffer size for objects and zip members, as in the built-in `open`; 0 disables buffering.
 
     Raises:
-        OSError: If the file is opened here and cannot be.
-        InputError: If it is a pipe into which nothing is written.
+        OSError: If a file that must be opened here cannot be opened.
+        InputError: If the path is a pipe into which nothing is written.
     """
     if isinstance(path, ObjectPath | MemberPath):
         return path.open("rb", buffering)
@@ -296,9 +294,9 @@ def open_for_library(path: Path, buffering: int = -1) -> Any:
 
 
 def choose_column_bytes(path: Path) -> int:
-    """Return how many bytes of a Parquet column to read at a time: 1 MB of an object, else 64 kB.
+    """Return the number of bytes of a Parquet column to read at a time: 1 MB from an object store, else 64 kB.
 
-    More bytes are read from an object, because each read is a request.
+    More bytes are read from an object store because each read is a request.
     """
     return COLUMN_BYTES if isinstance(path, ObjectPath) else 1 << 16
 
@@ -319,9 +317,9 @@ def find_matching_objects(path: ObjectPath) -> tuple[ObjectPath, list[str]]:
 
 
 def is_glob_match(pieces: Sequence[str], pattern: Sequence[str]) -> bool:
-    """Return True if a path matches a glob pattern, in which `**` stands for any number of components.
+    """Return True if a path matches a glob pattern. Both are given as lists of path components.
 
-    Both are given as lists of path components.
+    The component `**` in the pattern stands for any number of components.
 
     >>> is_glob_match(["a", "b", "c.txt"], ["a", "**", "*.txt"]), is_glob_match(["a", "c.txt"], ["*.txt"])
     (True, False)

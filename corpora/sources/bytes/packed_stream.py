@@ -21,7 +21,7 @@ FaultMaker = Callable[[int, Exception | None], DamagedBytes]
 
 
 class Decompressor(Protocol):
-    """The interface of a decompressor, as the standard library's bzip2 and xz decompressors have it."""
+    """The interface that the standard library's bzip2 and xz decompressors have in common."""
 
     @property
     def eof(self) -> bool:
@@ -80,22 +80,22 @@ DECOMPRESSORS: Mapping[str, Callable[[], Decompressor]] = {
 
 
 def format_max_memory() -> str:
-    """Return the memory limit of the xz decompressor for a message, as in "200 MB"."""
+    """Format the memory limit of the xz decompressor for a message, such as "200 MB"."""
     return f"{MAX_DECODER_BYTES // 1_000_000} MB"
 
 
 class PackedStream:
     """A compressed stream that is being decompressed.
 
-    `position` is the byte in the file that is read next. Once the end of the stream is reached, `rest` contains the
-    bytes after the stream that were already read.
+    `position` is the next byte of the file to read. At the end of the stream, `rest` contains the bytes after the
+    stream that have already been read.
 
     Args:
         packing: "gz", "bz2" or "xz".
         packed: The bytes of the stream, in chunks.
         position: Byte in the file at which these chunks begin.
-        fault: Builds the error to raise from a byte position and the library's error, or None if the bytes end too
-            early.
+        fault: Builds the error to raise. It is called with a byte position and the library's error, which is None if
+            the bytes end too early.
         first: Bytes of the stream that were already read from the file. They precede `packed`.
     """
 
@@ -129,7 +129,7 @@ class PackedStream:
 def read_in_pieces(file: BinaryIO, start: int, stop: int, size: int) -> Iterator[bytes]:
     """Yield bytes `start` up to, but not including, `stop` of an open file, in chunks of `size` bytes.
 
-    The last chunk may be shorter. Ends early, without an error, if the file does.
+    The last chunk may be shorter. If the file ends before `stop`, the iterator ends there without an error.
     """
     file.seek(start)
     while start < stop and (data := file.read(min(size, stop - start))):

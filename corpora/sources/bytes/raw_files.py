@@ -74,9 +74,9 @@ def open_raw(path: Path) -> BufferedIOBase:
 
 
 class _XzFile(RawIOBase):
-    """A stream of the decompressed bytes of a file's xz streams, with a memory limit (unlike the standard library's).
+    """A readable stream of the decompressed content of an xz file. Unlike `lzma.LZMAFile`, it has a memory limit.
 
-    While reading, raises InputError if the streams need more memory, and lzma.LZMAError if they are damaged.
+    Reading raises InputError if the limit is exceeded, and lzma.LZMAError if the file is damaged.
     """
 
     def __init__(self, path: Path) -> None:
@@ -89,9 +89,9 @@ class _XzFile(RawIOBase):
         return True
 
     def readinto(self, buffer: "WriteableBuffer") -> int:
-        """Fill a buffer with the next bytes, and return their number, which is 0 only at the end.
+        """Read decompressed bytes into a buffer, and return their number, which is 0 only at the end.
 
-        These are decompressed bytes. There may be fewer than the buffer could hold.
+        The buffer may not be filled completely.
 
         Raises:
             InputError: If a stream needs more memory than allowed.
@@ -111,16 +111,13 @@ class _XzFile(RawIOBase):
         return size
 
     def close(self) -> None:
-        """Close the stream.
-
-        The compressed file is closed, too.
-        """
+        """Close the stream and the compressed file."""
         self._file.close()
         super().close()
 
 
 def read_again(path: Path, offset: int, length: int) -> bytes:
-    """Read `length` bytes from byte `offset` of a file's decompressed content; fewer if the content ends before.
+    """Read `length` bytes of a file's decompressed content from byte `offset` on; fewer if the content ends early.
 
     A compressed file is read from its beginning.
 
@@ -133,7 +130,7 @@ def read_again(path: Path, offset: int, length: int) -> bytes:
 
 
 def pass_bytes(stream: BufferedIOBase, size: int) -> None:
-    """Move a stream that is at its beginning to byte `size`, by seeking or, if it cannot seek, by reading."""
+    """Skip the first `size` bytes of a stream that is at its beginning, by reading if the stream cannot seek."""
     if stream.seekable():
         stream.seek(size)
         return
@@ -145,12 +142,12 @@ def pass_bytes(stream: BufferedIOBase, size: int) -> None:
 class Lines:
     """Several lines without line endings.
 
-    Line i is data[starts[i]:ends[i]], which is empty if it is longer than allowed.
+    Line i is data[starts[i]:ends[i]]. This is empty if the line is longer than allowed.
 
     data:    bytes of the file that contain the lines
     starts:  int64 [N], index in `data` of each line's first byte
     ends:    int64 [N], index in `data` of the byte after each line
-    lengths: int64 [N], length of each line in bytes; it includes the line ending only for a line that is longer than
+    lengths: int64 [N], length of each line in bytes; the line ending is included only if the line is longer than
              allowed
     offset:  position of `data` in the file
     """
@@ -163,7 +160,7 @@ class Lines:
 
     @classmethod
     def from_lines(cls, lines: Sequence[bytes]) -> "Lines":
-        """Create a Lines object from separate lines, as if they were a file with one newline between two lines."""
+        """Create a Lines object from separate lines. They are treated as a file whose lines are divided by newlines."""
         lengths = np.array([*map(len, lines)], np.int64)
         ends = np.cumsum(lengths + 1) - 1
         return cls(b"\n".join(lines), ends - lengths, ends, lengths)
@@ -180,7 +177,7 @@ class Lines:
     def get_line(self, row: int) -> Line:
         """Return line number `row` (from 0) with its position in the file.
 
-        Its data is None if it is longer than allowed.
+        The data is None if the line is longer than allowed.
         """
         data, length = self[row], int(self.lengths[row])
         return Line(self.offset + int(self.starts[row]), length, data if len(data) == length else None)
@@ -190,7 +187,7 @@ class Lines:
         return Lines(self.data, self.starts[rows], self.ends[rows], self.lengths[rows], self.offset)
 
     def join(self) -> bytes:
-        """Return the bytes of all lines, of which there must be at least one, each followed by a newline."""
+        """Return the bytes of all lines, each followed by a newline. There must be at least one line."""
         view = memoryview(self.data)
         breaks = np.flatnonzero(self.starts[1:] != self.ends[:-1] + 1) + 1  # what is adjacent is one piece
         firsts, lasts = self.starts[np.r_[0, breaks]].tolist(), self.ends[np.r_[breaks, len(self)] - 1].tolist()
@@ -228,7 +225,7 @@ def read_blocks(stream: BufferedIOBase, start: int, stop: int | None, max_bytes:
         stream: The file's content, positioned at its beginning. It must be seekable if `start` is not 0.
         start: Byte offset in the content. A line that begins before it is skipped.
         stop: Byte offset in the content at which to stop. If None, the content is read to its end.
-        max_bytes: Maximum length of a line. Besides a block, no more than this of a line is held in memory.
+        max_bytes: Maximum length of a line. Besides a block, at most this many bytes of a line are held in memory.
     """
     offset = seek_line(stream, start, stop) if start else 0
     while stop is None or offset < stop:
@@ -250,7 +247,7 @@ def _cut_block(data: bytes, offset: int, passed: int, max_bytes: int) -> Lines:
     Args:
         data: The block.
         offset: Position of the block in the file.
-        passed: Number of bytes of the last line that were skipped after the block, because it is too long.
+        passed: Number of bytes that were skipped after the block, because its last line is too long.
         max_bytes: Maximum length of a line.
     """
     view = np.frombuffer(data, np.uint8)
@@ -284,7 +281,7 @@ def seek_line(stream: BufferedIOBase, start: int, stop: int | None) -> int:
 def skip_line(stream: BufferedIOBase, max_bytes: int | None = None) -> int:
     """Skip the rest of the current line with its line ending, or stop once at least `max_bytes` bytes were read.
 
-    At most 64 kB are held in memory. None is no limit.
+    At most 64 kB are held in memory. If `max_bytes` is None, there is no limit.
 
     Returns:
         The number of bytes read, which is 0 only at the end of the stream.
@@ -302,8 +299,8 @@ def decode(data: bytes, encoding: str, offset: int = 0) -> str:
 
     Args:
         data: The bytes to decode.
-        encoding: Python's name of an encoding. "auto" follows the byte order mark, otherwise it uses UTF-8 if the bytes
-            are valid UTF-8, and windows-1252 if not.
+        encoding: Python's name of an encoding, or "auto": the encoding that the byte order mark indicates; without one,
+            UTF-8 if the bytes are valid UTF-8, else windows-1252.
         offset: Position of the bytes in their file.
 
     Raises:
@@ -326,9 +323,9 @@ def decode(data: bytes, encoding: str, offset: int = 0) -> str:
 
 
 def _decode_detected(data: bytes, offset: int) -> str:
-    """Decode bytes by their byte order mark, as UTF-8 if they are valid, or as windows-1252.
+    """Decode bytes according to their byte order mark, as UTF-8 if they are valid UTF-8, or else as windows-1252.
 
-    `offset` is their position in the file; only bytes at position 0 can have a byte order mark.
+    `offset` is the position of the bytes in the file. Only bytes at position 0 can have a byte order mark.
 
     Raises:
         UnicodeDecodeError: If the bytes are not even windows-1252.
@@ -342,7 +339,7 @@ def _decode_detected(data: bytes, offset: int) -> str:
 
 
 def check_encoding(name: str, encoding: str) -> None:
-    """Check that an encoding exists, and that line breaks and JSON can be found in its bytes as in ASCII.
+    """Check that an encoding exists, and that it represents line breaks and the signs of JSON as ASCII does.
 
     Args:
         name: Name of the source, for error messages.

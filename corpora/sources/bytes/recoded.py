@@ -39,7 +39,7 @@ class NotWide(OSError):
 def find_source_encoding(path: Path) -> str:
     """Detect the encoding from which a file of lines must be converted, such as "utf-16-le" or "cp1251".
 
-    Returns "" for UTF-8 and windows-1252, which are read without conversion.
+    Return "" for UTF-8 and windows-1252, which are read without conversion.
 
     Raises:
         InputError: If the file cannot be read, or its encoding cannot be determined.
@@ -61,8 +61,8 @@ def find_source_encoding(path: Path) -> str:
 def open_lines(path: Path, codec: str) -> BufferedIOBase:
     """Open a file for reading, decompress it, and convert it from the encoding `codec` ("" for none) to UTF-8.
 
-    While reading, the stream raises NotWide if a UTF-16 or UTF-32 text is invalid. Invalid bytes of other encodings are
-    kept, so that only their line is not UTF-8.
+    Reading raises NotWide if a UTF-16 or UTF-32 text is invalid. Bytes that are invalid in another encoding are kept,
+    so that only their line is not UTF-8.
 
     Raises:
         InputError: If the file cannot be opened.
@@ -72,9 +72,9 @@ def open_lines(path: Path, codec: str) -> BufferedIOBase:
 
 
 def read_lines_again(path: Path, offset: int, length: int, encoding: str) -> bytes:
-    """Read `length` bytes from byte `offset` of a file's decompressed lines.
+    """Read `length` bytes of a file's decompressed content, beginning at byte `offset`.
 
-    If `encoding` is "auto", the bytes are those after conversion to UTF-8.
+    If `encoding` is "auto", the content is first converted to UTF-8, and the bytes are counted after conversion.
 
     Raises:
         InputError: If the file cannot be read, or its encoding cannot be determined.
@@ -86,7 +86,10 @@ def read_lines_again(path: Path, offset: int, length: int, encoding: str) -> byt
 
 
 class _RecodedFile(RawIOBase):
-    """A stream of another stream's text, converted from the encoding `codec` to UTF-8, without its byte order mark."""
+    """A readable stream that converts the text of another stream from the encoding `codec` to UTF-8.
+
+    The byte order mark is removed.
+    """
 
     def __init__(self, stream: BufferedIOBase, codec: str) -> None:
         self._stream, self._codec = stream, codec
@@ -100,9 +103,9 @@ class _RecodedFile(RawIOBase):
         return True
 
     def readinto(self, buffer: "WriteableBuffer") -> int:
-        """Fill a buffer with the next bytes, and return their number, which is 0 only at the end.
+        """Read UTF-8 bytes into a buffer, and return their number, which is 0 only at the end.
 
-        These are UTF-8 bytes. There may be fewer than the buffer could hold.
+        The buffer may not be filled completely.
 
         Raises:
             NotWide: If the text is not valid UTF-16 or UTF-32 as detected.
@@ -116,7 +119,7 @@ class _RecodedFile(RawIOBase):
         return size
 
     def _read_next(self) -> bytes:
-        """Read and convert the next 64 kB. The result may be b"" before the end, which sets `_ended`.
+        """Read and convert the next 64 kB. The result may be b"" before the end; `_ended` is True after it.
 
         Raises:
             NotWide: If the text is not valid UTF-16 or UTF-32 as detected.
@@ -132,9 +135,6 @@ class _RecodedFile(RawIOBase):
         return text.encode(errors=self._errors)
 
     def close(self) -> None:
-        """Close the stream.
-
-        The stream with the original text is closed, too.
-        """
+        """Close this stream and the stream with the original text."""
         self._stream.close()
         super().close()

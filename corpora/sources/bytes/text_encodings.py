@@ -43,12 +43,12 @@ MAX_LOWER_ZEROS = 0.02  # and among those of the lower half
 
 
 def find_marked_encoding(head: bytes) -> str:
-    """Return the wide encoding that a text's byte order mark indicates, such as "utf-16-le", or "" if there is none."""
+    """Return the UTF-16 or UTF-32 codec that a text's byte order mark indicates, such as "utf-16-le"; "" if none."""
     return next((codec for mark, codec in MARKS if head.startswith(mark)), "")
 
 
 def guess_wide_encoding(head: bytes) -> str:
-    r"""Guess a text's wide encoding (UTF-16 or UTF-32) from its first bytes. Returns "" if it is not wide.
+    r"""Guess a text's wide encoding (UTF-16 or UTF-32) from its first bytes. Return "" if it is not wide.
 
     The guess is based on a byte order mark, zero bytes, or the characters.
 
@@ -66,7 +66,7 @@ def guess_wide_encoding(head: bytes) -> str:
 
 
 def _guess_by_zeros(head: bytes) -> str:
-    """Guess UTF-16 or UTF-32 from which bytes of a character are zero. Returns a codec such as "utf-16-le", or ""."""
+    """Guess UTF-16 or UTF-32 by which bytes of each character are zero. Return a codec such as "utf-16-le", or ""."""
     zeros = [head[at::4].count(0) / (len(head) / 4) for at in range(4)]
     for codec, upper, lower in (
         ("utf-32-le", (2, 3), (0,)),
@@ -81,9 +81,9 @@ def _guess_by_zeros(head: bytes) -> str:
 
 
 def _guess_utf16_by_letters(head: bytes) -> str:
-    """Guess UTF-16 from its characters: letters of few scripts, separated by spaces, line endings, kana or the like.
+    """Guess by its characters whether a text is UTF-16. Return "utf-16-le", "utf-16-be", or "" if it is unclear.
 
-    Returns "utf-16-le", "utf-16-be", or "" if neither fits clearly better.
+    Text in the correct encoding has letters of few scripts, with spaces, line endings, kana or the like in between.
     """
     if _is_utf_8(head) or len(PRINTABLE_BYTE.findall(head)) >= MAX_ASCII_SHARE * len(head):
         return ""
@@ -95,7 +95,7 @@ def _guess_utf16_by_letters(head: bytes) -> str:
 def _is_utf_8(head: bytes) -> bool:
     """Return True if bytes are the beginning of a UTF-8 text without zero bytes.
 
-    A cut-off last character is allowed.
+    The last character may be incomplete.
     """
     try:
         codecs.getincrementaldecoder("utf-8")().decode(head)
@@ -105,10 +105,10 @@ def _is_utf_8(head: bytes) -> bool:
 
 
 def _compute_sign_share(head: bytes, codec: str) -> float:
-    """Compute the share of characters, decoded with `codec`, that would rarely be as frequent in any other encoding.
+    """Decode bytes with `codec`, and compute the share of characters that indicate that the codec is correct.
 
-    These are printable ASCII, kana and East Asian punctuation. The share is 0 if over 2% of the characters are neither
-    these nor common letters, or if the bytes cannot be decoded.
+    These characters are printable ASCII, kana and East Asian punctuation. The share is 0 if the bytes cannot be
+    decoded, or if over 2% of the characters are neither these nor common letters.
     """
     try:
         text = codecs.getincrementaldecoder(codec)().decode(head)
@@ -164,7 +164,7 @@ def guess_encoding(data: bytes, whole: bool = True) -> str:
         whole: False if `data` is only the beginning of the text.
 
     Returns:
-        A codec of `SCORES` such as "cp1251"; "utf-8" even if a few bytes are invalid; UNKNOWN if the guess fails.
+        A codec in `SCORES` such as "cp1251"; "utf-8" even if a few bytes are invalid; UNKNOWN if the guess fails.
 
     >>> guess_encoding("渡し舟は霧のために遅れた。".encode("shift_jis")), guess_encoding(b"caf\xe9")
     ('cp932', 'cp1252')
@@ -182,7 +182,7 @@ def guess_encoding(data: bytes, whole: bool = True) -> str:
 
 
 def _guess_by_letters(sample: bytes, cut: bool) -> str:
-    """Return the encoding whose decoded characters fit its languages, or UNKNOWN if there is none or more than one.
+    """Return the encoding whose decoded characters fit its languages; UNKNOWN if none fits, or more than one.
 
     Args:
         sample: Bytes of the text.
@@ -234,7 +234,10 @@ def _score_korean(characters: Counter[str]) -> float:
 
 
 def _make_chinese_scorer(frequent: frozenset[str]) -> Callable[[Counter[str]], float]:
-    """Create the function that scores characters, from 0 to 1, as Chinese with the given most frequent characters."""
+    """Create a function that returns how well counted characters fit Chinese text, from 0 to 1.
+
+    `frequent` contains the most frequent characters of this kind of Chinese.
+    """
 
     def score(characters: Counter[str]) -> float:
         fits = _compute_share(characters, lambda c: c in PUNCTUATION or _is_east_asian(c))

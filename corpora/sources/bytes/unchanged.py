@@ -21,10 +21,10 @@ from corpora.store.places.files import read_machine_id
 def read_state(path: Path) -> str:
     """Return a string that changes whenever a file does: "MACHINE SIZE MTIME INODE", separated by spaces.
 
-    For a folder, it consists of the states of all files in the folder and its subfolders. For a zip member, it is the
-    state of the archive.
+    For a folder, the string consists of the states of all files in the folder and its subfolders. For a zip member, it
+    is the state of the archive.
 
-    Returns "" if the state cannot be determined (a pipe, an object in an object store), and "gone" if the file does not
+    Return "" if the state cannot be determined (a pipe, an object in an object store), and "gone" if the file does not
     exist.
     """
     if isinstance(path, ObjectPath):
@@ -41,13 +41,13 @@ def read_state(path: Path) -> str:
 
 
 def format_change(path: Path) -> str:
-    """Format the message about a file that changed while it was read, which names the file."""
+    """Format the error message for a file that changed while it was read. The message names the file."""
     shown = str(path).encode(errors="backslashreplace").decode()
     return f"{shown} changed while it was read. Run again when nothing writes it any more."
 
 
 def read_states(paths: Iterable[str]) -> dict[str, str]:
-    """Return the state of each file by its path, as `read_state` determines it, to pass to `hold_unchanged`."""
+    """Map the path of each file to its state, as returned by `read_state`. Pass the result to `hold_unchanged`."""
     return {path: read_state(parse_raw_path(path)) for path in paths}
 
 
@@ -55,10 +55,10 @@ def read_states(paths: Iterable[str]) -> dict[str, str]:
 def hold_unchanged(states: Mapping[str, str]) -> Iterator[None]:
     """Raise InputError at the end of this block if a file changed during the block (a context manager).
 
-    If the block itself fails, InputError replaces the error, which may be a consequence of the change.
+    If a file changed and the block itself fails, InputError replaces that error, which may be a consequence.
 
     Args:
-        states: State of each file by its path, as `read_states` returned it before.
+        states: The state of each file before the block, by path, as returned by `read_states`.
     """
     try:
         yield

@@ -33,7 +33,7 @@ class WarcMember(io.RawIOBase):
     """The decompressed bytes of a gzip member, or of a whole file that is uncompressed or zstd-compressed.
 
     stream:     byte in the file at which the member begins, or -1 if the file is not compressed
-    end:        byte after the member, known once it was read to its end; for zstd only the byte after its first
+    end:        byte after the member, once it has been read to its end; for zstd only the byte after its first byte
     num_starts: number of lines read so far that look like the start of a record header
     """
 
@@ -51,9 +51,9 @@ class WarcMember(io.RawIOBase):
         return True
 
     def readinto(self, buffer: "WriteableBuffer") -> int:
-        """Fill a buffer with the next bytes, and return their number, which is 0 only at the end.
+        """Read decompressed bytes into a buffer, and return their number, which is 0 only at the end.
 
-        These are decompressed bytes. There may be fewer than the buffer could hold.
+        The buffer may not be filled completely.
 
         Raises:
             DamagedBytes: If the compressed bytes are damaged or truncated.
@@ -70,7 +70,7 @@ class WarcMember(io.RawIOBase):
         return size
 
     def _iter_plain_pieces(self, file: BinaryIO, start: int) -> Iterator[bytes]:
-        """Yield the bytes of an uncompressed file from byte `start` on, in chunks."""
+        """Yield the bytes of an uncompressed file in chunks, beginning at byte `start`."""
         for piece in read_in_pieces(file, start, FILE_END, PIECE_BYTES):
             self.end += len(piece)
             yield piece
@@ -109,7 +109,7 @@ class WarcMember(io.RawIOBase):
 
 
 def find_packing(path: Path) -> str:
-    """Return how an archive is compressed, according to its name: "gz", "zst", or "" if it is not compressed."""
+    """Return the compression of an archive, judged by its name: "gz", "zst", or "" if it is not compressed."""
     ending = path.name.lower().rpartition(".")[2]
     return ending if ending in ("gz", "zst") else ""
 
@@ -139,7 +139,7 @@ def iter_members(path: Path, start: int, stop: int) -> Iterator[WarcMember]:
 
 
 def is_member_start(path: Path, at: int) -> bool:
-    """Return True if a gzip member begins at byte `at`, and False if padding or the end of the file does.
+    """Return True if a gzip member begins at byte `at` of a file, and False for padding or the end of the file.
 
     Args:
         path: Path of the file.
@@ -172,8 +172,8 @@ def _is_member_start(file: BinaryIO, at: int) -> bool:
 def find_next_member(path: Path, at: int, stop: int = FILE_END) -> int | None:
     """Find the next byte, at or after `at`, at which a gzip member with a record seems to begin.
 
-    The match may be false, because a page that is itself an archive can contain such bytes. Before splitting a file
-    here, the caller must check that the preceding members end here too.
+    The result may be wrong, because a page that is itself an archive can contain such bytes. Before splitting a file
+    there, the caller must check that the preceding members end at the same position.
 
     Args:
         path: Path of the file.
@@ -181,7 +181,7 @@ def find_next_member(path: Path, at: int, stop: int = FILE_END) -> int | None:
         stop: The member must begin before this byte.
 
     Returns:
-        The byte's position in the file; None if there is none.
+        The position in the file; None if there is none.
     """
     with path.open("rb") as file:
         for position in _find_all(file, GZIP_START, at, stop):

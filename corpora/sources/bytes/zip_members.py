@@ -57,7 +57,7 @@ class Member(NamedTuple):
 def list_members(archive: Path) -> list[Member]:
     """List the members of a zip archive, without folders, in the order of the archive's list.
 
-    Members that were replaced by a later one of the same name come last; their `kind` says so.
+    Members that were replaced by a later member with the same name come last; their `kind` says so.
 
     Raises:
         BadArchive: If the file is not a zip archive, is damaged, has too many members, or members share bytes.
@@ -68,9 +68,9 @@ def list_members(archive: Path) -> list[Member]:
 
 
 def _read_list(archive: Path) -> tuple[Mapping[str, Member], tuple[Member, ...]]:
-    """Return an archive's members by name, and a tuple of those replaced by a later member of the same name.
+    """Return an archive's members by name, and a tuple of those replaced by a later member with the same name.
 
-    They are cached until the archive changes.
+    The result is cached until the archive changes.
 
     Raises:
         BadArchive: If the list cannot be read or used.
@@ -85,11 +85,11 @@ def _parse_list(archive: Path, name: str, *stamp: Any) -> tuple[Mapping[str, Mem
 
     Args:
         archive: Path of the archive.
-        name: The path as a string, which tells apart archives in different object stores.
-        stamp: Values that change with the archive's content, as `read_stamp` returns them.
+        name: The path as a string, which distinguishes archives in different object stores.
+        stamp: Values that change with the archive's content, as returned by `read_stamp`.
 
     Returns:
-        The members by name, and a tuple of those replaced by a later member of the same name.
+        The members by name, and a tuple of those replaced by a later member with the same name.
 
     Raises:
         BadArchive: If the list cannot be read or used.
@@ -127,7 +127,7 @@ def _decode_name(info: zipfile.ZipInfo) -> str:
 
 
 def _find_kind(info: zipfile.ZipInfo) -> str:
-    """Return the reason why a member is not read (hidden, encrypted or in another packing); "" if it is read."""
+    """Return the reason why a member is not read (hidden, encrypted, unknown compression); "" if it is read."""
     parts = info.filename.split("/")
     if parts[0] == "__MACOSX" or parts[-1].startswith("._"):
         return HIDDEN_FILE  # what macOS writes next to a file
@@ -137,10 +137,10 @@ def _find_kind(info: zipfile.ZipInfo) -> str:
 
 
 def read_stamp(path: Path) -> list[Any]:
-    """Return values that change with a file's content, as a list.
+    """Return a list of values that change whenever a file's content changes.
 
-    For a file on disk: size, modification and change time in nanoseconds, and inode. An object or zip member determines
-    them itself.
+    For a file on disk: size, modification and change time in nanoseconds, and inode. For an object or a zip member, the
+    result of its own `read_stamp`.
 
     Raises:
         OSError: If the file cannot be found.
@@ -170,7 +170,7 @@ def split_member(text: str) -> tuple[str, str]:
 
 
 class MemberPath(PosixPath):
-    """The path of a zip member, which can be opened like a file. Members that cannot be read raise OSError."""
+    """The path of a zip member. It can be opened like a file; a member that cannot be read raises OSError."""
 
     archive: Path
     member: str
@@ -257,9 +257,9 @@ class MemberPath(PosixPath):
         return digest.hexdigest()
 
     def read_stamp(self) -> list[Any]:
-        """Return a list of values that change with the content.
+        """Return a list of values that change whenever the content changes.
 
-        They are those of the member's archive: its size, times and inode, or its size and ETag.
+        These are the size, times and inode of the member's archive, or its size and ETag in an object store.
         """
         return read_stamp(self.archive)
 
@@ -292,7 +292,8 @@ class MemberPath(PosixPath):
         """Return the member's entry in the archive's list.
 
         Raises:
-            OSError: If the archive cannot be read. This is FileNotFoundError if it has no such member.
+            OSError: If the archive cannot be read.
+        FileNotFoundError: If the archive has no such member.
         """
         try:
             member = _read_list(self.archive)[0].get(self.member)
@@ -303,10 +304,10 @@ class MemberPath(PosixPath):
         return member.info
 
     def _open_packed(self, info: zipfile.ZipInfo) -> IO[bytes]:
-        """Open the archive at the first compressed byte of the member with this entry.
+        """Open the archive, positioned at the first compressed byte of the member with this entry.
 
         Raises:
-            OSError: If no member begins where the entry says.
+            OSError: If no member begins at the position in the entry.
         """
         stream: IO[bytes] = self.archive.open("rb")
         stream.seek(info.header_offset)
@@ -334,9 +335,7 @@ class _UnpackedMember(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Set the position of the next read, and return it.
-
-        It counts uncompressed bytes.
+        """Set the position of the next read, in uncompressed bytes, and return it.
 
         Args:
             offset: Number of bytes.
@@ -349,16 +348,13 @@ class _UnpackedMember(io.RawIOBase):
         return int(self._translate_faults(lambda: self._inner.seek(offset, whence)))
 
     def tell(self) -> int:
-        """Return the position of the next read.
-
-        It counts uncompressed bytes.
-        """
+        """Return the position of the next read, in uncompressed bytes."""
         return self._inner.tell()
 
     def readinto(self, buffer: Any) -> int:
-        """Fill a buffer with the next bytes, and return their number, which is 0 only at the end.
+        """Read uncompressed bytes into a buffer, and return their number, which is 0 only at the end.
 
-        These are uncompressed bytes. There may be fewer than the buffer could hold.
+        The buffer may not be filled completely.
 
         Raises:
             OSError: If the bytes are damaged.
@@ -369,10 +365,7 @@ class _UnpackedMember(io.RawIOBase):
         return len(data)
 
     def close(self) -> None:
-        """Close the stream.
-
-        The archive is closed, too.
-        """
+        """Close the stream and the archive."""
         self._inner.close()
         super().close()
 

@@ -26,7 +26,7 @@ REQUIRED = ("text", "key")  # if they are asked for
 
 
 def with_text(fields: Fields) -> dict[str, Names]:
-    """Return a map of fields to names, with "text" mapped to the name "text" if it contains no text field."""
+    """Return a map of fields to names. If it has no text field, add one whose name is "text"."""
     return {"text": "text", **fields}
 
 
@@ -63,7 +63,7 @@ def list_names(names: Names) -> tuple[str, ...]:
 
 
 def choose_names(fields: Fields, has: Callable[[str], bool]) -> dict[str, str]:
-    """Choose one name for each field: the first one that the table has, or the first of all if it has none.
+    """Choose one name for each field: the first name that the table has, or simply the first if it has none.
 
     Args:
         fields: The possible names of each field.
@@ -78,7 +78,7 @@ def choose_names(fields: Fields, has: Callable[[str], bool]) -> dict[str, str]:
 
 
 def _pick_first(names: tuple[str, ...], has: Callable[[str], bool]) -> str:
-    """Return the first name for which `has` returns True, or the first of all if there is none."""
+    """Return the first name for which `has` returns True, or the first name if there is none."""
     return next((name for name in names if has(name)), names[0])
 
 
@@ -92,14 +92,14 @@ def format_names(names: Names) -> str:
 
 
 def describe_remedy(field: str) -> str:
-    """Return the sentence of a message that says how to name the right column for a field. It has no full stop."""
+    """Return the sentence of an error message that tells how to set the name of a field, without its period."""
     return f"Name the right one in the source's `fields`, as with --set source.fields.{field}=NAME"
 
 
 def find_value(value: Mapping[str, Any], path: str) -> Any:
-    """Return the value in a JSON object or row at a name or, if there is none, at a dot-separated path of names.
+    """Return the value with the name `path` in a JSON object or row, or else the value at this dot-separated path.
 
-    Returns None if neither exists.
+    Return None if neither exists.
 
     >>> find_value({"a.b": 1, "a": {"b": 2, "c": 3}}, "a.b"), find_value({"a": {"c": 3}}, "a.c")
     (1, 3)
@@ -117,7 +117,7 @@ def parse_object(line: str) -> dict[str, Json]:
     """Parse a line as a JSON object.
 
     Raises:
-        BadRecord: If the line is not valid JSON, or is another kind of value.
+        BadRecord: If the line is not valid JSON, or its value is not an object.
 
     >>> parse_object('{"text": "a"}')
     {'text': 'a'}
@@ -132,7 +132,7 @@ def parse_object(line: str) -> dict[str, Json]:
 
 
 def split_objects(line: Line) -> list[Line]:
-    """Split a line that consists of several JSON objects separated only by white space. Returns [] for any other line.
+    """Split a line that consists of several JSON objects, separated by white space at most. Return [] for other lines.
 
     >>> [each.data for each in split_objects(Line(9, 16, b'{"a": 1} {"b":2}'))]
     [b'{"a": 1}', b'{"b":2}']
@@ -153,7 +153,7 @@ def split_objects(line: Line) -> list[Line]:
 
 
 def skip_spaces(text: str, at: int) -> int:
-    """Return the index of the first character from `at` on that is not JSON white space."""
+    """Return the index of the first character, at or after index `at`, that is not JSON white space."""
     return SPACES.match(text, at).end()  # type: ignore[union-attr]  # it matches anywhere
 
 
@@ -175,7 +175,7 @@ def convert(given: Any, field: str, path: str = "") -> str | int | None:
 
 
 def _to_string(given: Any, path: str, name: str) -> str | None:
-    """Return a string unchanged, or a number or date as a string (unless it is the text).
+    """Convert a value to a string. Numbers and dates are converted too, unless the field is the text.
 
     Args:
         given: The value. Bytes must be UTF-8.
@@ -207,7 +207,7 @@ def _decode_bytes(given: bytes, path: str) -> str:
     """Decode bytes, which some Parquet writers store instead of strings, as UTF-8.
 
     Raises:
-        BadRecord: If they are not UTF-8. The message names `path`, the field.
+        BadRecord: If the bytes are not UTF-8. The message names the field by its name or path, `path`.
     """
     try:
         return given.decode()
@@ -219,7 +219,7 @@ def _check_surrogates(text: str, path: str) -> None:
     """Check that a string has no unpaired surrogates.
 
     Raises:
-        BadRecord: If it has one. The message names `path`, the field.
+        BadRecord: If it has one. The message names the field by its name or path, `path`.
     """
     try:
         text.encode()
@@ -228,12 +228,12 @@ def _check_surrogates(text: str, path: str) -> None:
 
 
 def _to_revision(value: Any, path: str) -> int | None:
-    """Return an integer of at most 64 bits, which may be given as a string of digits.
+    """Convert a value to an integer of at most 64 bits. The value may be a string of digits.
 
-    Returns None if the field is missing, null or empty.
+    Return None if the field is missing, null or empty.
 
     Raises:
-        BadRecord: If it is something else. The message names `path`, the field.
+        BadRecord: If the value is anything else. The message names the field by its name or path, `path`.
     """
     if value is None or value == "":
         return None

@@ -72,12 +72,10 @@ class JsonLines:
     def slices(self, file: RawFile) -> list[Slice]:
         """Cut a file into slices, byte ranges that are read independently.
 
-        A file of JSON lines is cut every 1 MB.
-
-        A compressed, UTF-16 or UTF-32 file is a single slice.
+        A file of JSON lines is cut every 1 MB, unless it is compressed, UTF-16 or UTF-32. Then it is one slice.
 
         Raises:
-            InputError: If the file cannot be read, or its encoding does not fit the setting.
+            InputError: If the file cannot be read, or its encoding contradicts the setting `encoding`.
         """
         return cut_lines(file, self.encoding)
 
@@ -120,8 +118,8 @@ class JsonLines:
     def raw_record(self, file: Path, locator: Locator) -> bytes:
         """Return the bytes of the record at a locator that `records` yielded.
 
-        The record is a line, without its line ending. If the file was converted to UTF-8 for reading, so are these
-        bytes.
+        The record is a line, without its line ending. If the file is converted to UTF-8 for reading, the returned bytes
+        are converted, too.
 
         Raises:
             InputError: If the file cannot be read.
@@ -131,7 +129,7 @@ class JsonLines:
     def read_head(self, path: Path, max_bytes: int) -> Iterator[Line]:
         """Yield the values or lines that begin in the first `max_bytes` bytes of a file.
 
-        They are those of JSON lines.
+        In this format, these are lines.
 
         Raises:
             InputError: During iteration, if the file cannot be read.
@@ -142,7 +140,7 @@ class JsonLines:
     def parse(self, data: bytes, offset: int) -> dict[str, Json]:
         """Parse a line or value into a dictionary of its fields.
 
-        It must be a JSON object.
+        The line must be a JSON object.
 
         Args:
             data: The bytes of the line.
@@ -160,10 +158,10 @@ class JsonLines:
             lines: Nonblank lines of the file.
             file: The file.
             recoded: True if the lines were converted to UTF-8.
-            tally: Knows whether any records crashed earlier and must be skipped. Records are not counted here.
+            tally: Knows which records crashed earlier and must be skipped. Records are not counted here.
 
         Returns:
-            A record for each of these lines, and None for each line that must be fully parsed.
+            One entry per line: its record, or None if the line must be fully parsed.
         """
         if tally.has_quarantine or (self.encoding != AUTO and codecs.lookup(self.encoding).name != UTF_8):
             return [None] * len(lines)
@@ -176,9 +174,10 @@ class JsonLines:
         return [record if is_plain else None for record, is_plain in zip(records, plain.tolist(), strict=True)]
 
     def _parse_records(self, line: Line, file: RawFile, recoded: bool, tally: Tally) -> Iterator[Record]:
-        """Yield the record of a fully parsed line, or several records if newlines are missing between objects.
+        """Parse a line fully and yield its record, or several records if newlines are missing between objects.
 
-        Only the additional records are counted in the tally.
+        Only the records after the first one are counted in the tally. `recoded` is True if the file was converted to
+        UTF-8, so that offsets are relative to the converted content.
         """
         record = self._build_record(line, file, tally, recoded)
         joined = split_objects(line) if record.drop is not None and record.drop.damaged else []
@@ -186,7 +185,7 @@ class JsonLines:
         yield from (self._build_record(each, file, tally, recoded) for each in joined) if joined else (record,)
 
     def _build_record(self, line: Line, file: RawFile, tally: Tally, recoded: bool) -> Record:
-        """Build the record of a line by fully parsing it. A line that is too long or damaged yields a dropped record.
+        """Parse a line fully and build its record. A line that is too long or damaged yields a dropped record.
 
         Args:
             line: The line.
@@ -306,7 +305,7 @@ class WholeFile(ABC):
         return read_again(file, locator.offset, locator.length)
 
     def _read_stream(self, stream: BufferedIOBase, file: RawFile, tally: Tally) -> Record:
-        """Build the record of a file from its decompressed content. One that is too large or damaged is dropped.
+        """Build the record of a file from its decompressed content. It is dropped if it is too large or damaged.
 
         Args:
             stream: The content, positioned at its beginning.
@@ -342,7 +341,7 @@ class WholeFile(ABC):
 class TextFile(WholeFile):
     """The plain text format, in which a file becomes one record.
 
-    If `books` is True, only the text of Project Gutenberg's books is kept, without header and license.
+    If `books` is True, the header and license are removed from Project Gutenberg's books.
     """
 
     encoding: str = "utf-8"
@@ -351,7 +350,7 @@ class TextFile(WholeFile):
     def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
         """Build the record of a file from its decompressed bytes.
 
-        Its text is the decoded file.
+        The record's text is the decoded file.
 
         Args:
             data: All bytes of the file.
@@ -367,10 +366,10 @@ class TextFile(WholeFile):
         return book or build_record(locator, data, {"text": self.decode_text(data)})
 
     def decode_text(self, data: bytes) -> str:
-        """Decode the bytes of a text with the format's encoding, which is guessed if it is "auto".
+        """Decode the bytes of a text with this format's `encoding`. If it is "auto", the encoding is guessed.
 
         Raises:
-            BadRecord: If the bytes are invalid in the encoding, or it cannot be guessed.
+            BadRecord: If the bytes are invalid in the encoding, or the encoding cannot be guessed.
         """
         encoding = self.encoding
         if encoding == AUTO and not guess_wide_encoding(data[:HEAD_BYTES]):
@@ -387,7 +386,7 @@ class MarkdownFile(TextFile):
     def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
         """Build the record of a file from its decompressed bytes.
 
-        Its text is that of the rendered Markdown, as its readers see it.
+        The record's text is the text that a reader of the rendered Markdown sees.
 
         Args:
             data: All bytes of the file.
@@ -407,12 +406,12 @@ class MarkdownFile(TextFile):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageFile(WholeFile):
-    """The HTML format, in which a file becomes one record. The encoding is the declared or detected one."""
+    """The HTML format, in which a file becomes one record. The encoding is declared in the page or detected."""
 
     def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
         """Build the record of a file from its decompressed bytes.
 
-        Its text is the main text of an HTML page. A rejected page is dropped with the reason.
+        The record's text is the main text of the HTML page. A page that is rejected yields a dropped record.
 
         Args:
             data: All bytes of the file.
@@ -451,7 +450,7 @@ class BookFile(WholeFile):
     def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
         """Build the record of a file from its decompressed bytes.
 
-        Its text is that of an EPUB book. An encrypted or too large book is dropped.
+        The record's text is that of the EPUB book. An encrypted or too large book yields a dropped record.
 
         Args:
             data: All bytes of the file.
@@ -483,7 +482,7 @@ def has_gutenberg_name(data: bytes) -> bool:
 
 
 def read_gutenberg_book(data: bytes, locator: Locator, max_bytes: int, paragraphs: Sequence[str] = ()) -> Record | None:
-    """Build the record of a Project Gutenberg book as the source kind "bookcorpus" does.
+    """Build the record of a Project Gutenberg book in the same way as the source kind "bookcorpus".
 
     Args:
         data: The bytes of the file.
@@ -492,7 +491,7 @@ def read_gutenberg_book(data: bytes, locator: Locator, max_bytes: int, paragraph
         paragraphs: The paragraphs of the book if the file is an EPUB; empty if it is a text.
 
     Returns:
-        The record, which is a dropped one if the book is unusable; None if the text is not a Project Gutenberg book.
+        The record, which is dropped if the book is unusable; None if the text is not a Project Gutenberg book.
     """
     if not paragraphs and not has_gutenberg_name(data):
         return None
@@ -525,12 +524,12 @@ def iter_nonblank_lines(lines: Iterator[Line], tally: Tally) -> Iterator[Line]:
 
 
 def find_stop(piece: Slice) -> int | None:
-    """Return the byte before which a slice's lines begin, or None for a compressed file, which is read to its end."""
+    """Return the byte at which to stop reading the lines of a slice; None if the file is compressed and read whole."""
     return None if is_packed(piece.file.name) else piece.stop
 
 
 def cut_lines(file: RawFile, encoding: str) -> list[Slice]:
-    """Split a file of lines into slices of 1 MB. A compressed, UTF-16 or UTF-32 file is a single slice.
+    """Split a file of lines into slices of 1 MB. A compressed, UTF-16 or UTF-32 file is one slice.
 
     Args:
         file: The file.
@@ -572,16 +571,16 @@ def find_line_encoding(path: Path, encoding: str) -> str:
 
 
 def format_meta(**facts: Json) -> str | None:
-    """Format metadata about a record as a JSON object with sorted keys, for its `meta`.
+    """Format metadata about a record as a JSON object with sorted keys, for the record's `meta` field.
 
-    Empty values are omitted; returns None if none is left.
+    Empty values are omitted. Return None if all values are empty.
     """
     kept = {key: value for key, value in facts.items() if value}
     return json.dumps(kept, sort_keys=True) if kept else None
 
 
 def build_record(locator: Locator, raw: bytes, fields: dict[str, Any]) -> Record:
-    """Build a record from the fields that were found. If its text is blank, it is dropped with the reason "empty".
+    """Build a record from the fields found in the data. A record with a blank text is dropped as "empty".
 
     Args:
         locator: The position of the record.

@@ -61,11 +61,11 @@ DAY = re.compile(r"\s*(\d{4}-\d\d?-\d\d?|\d{4}/\d\d?/\d\d?|\d\d?[./-]\d\d?[./-]\
 class TextColumns:
     """The names of the columns that contain the text, and of other columns that may be useful.
 
-    names:   names of the text columns; the text of a file is in the first one that the file has
-    files:   for each of these names, the number of files by file extension whose text is in this column
+    names:   names of the text columns; a file's text is in the first one of them that the file has
+    files:   for each of these names, the number of files whose text is in this column, by file extension
     others:  other columns that contain text in all files
-    keys, dates, groups: columns that may be the record's key, date or group in all files
-    without: files that have records but no text, with the columns that they have
+    keys, dates, groups: columns that all files have and that may be the record's key, date or group
+    without: files that have records but no text, with their columns
     """
 
     names: tuple[str, ...] = ()
@@ -99,14 +99,14 @@ class _ColumnStatistics:
     long: int = 0
 
     def add(self, other: "_ColumnStatistics") -> None:
-        """Add the statistics of an equally named column of another file to these, in place."""
+        """Add the statistics of the same column in another file to these, in place."""
         for name in self.__slots__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
     def is_text(self, name: str) -> bool:
-        """Return True if the column with this name contains text.
+        """Return True if the column seems to contain text. `name` is the name of the column.
 
-        Nearly all values must be strings, and they must have enough letters or the name must fit.
+        Nearly all values must be strings, and they must have enough letters or a name that is typical of text.
         """
         if not self.letters or self.strings < MIN_STRING_SHARE * self.values:
             return False
@@ -115,7 +115,7 @@ class _ColumnStatistics:
     def score(self) -> float:
         """Return how much text the column has: its number of letters in distinct values.
 
-        It is halved for HTML, because a plain-text column may exist.
+        The score is halved for HTML, because there may be a column with the plain text, too.
         """
         return self.different / 2 if 2 * self.marked > self.strings else self.different
 
@@ -150,7 +150,7 @@ def guess_text_columns(source: FilesSource, files: Sequence[RawFile], earlier: S
         earlier: Column names found before. They come first in the result.
 
     Returns:
-        The names, and what is known about other columns. A file that cannot be read is not an error here.
+        The names of the text columns, and what is known about other columns. Files that cannot be read are ignored.
     """
     tables = [file for file in files if has_fields(source.choose_format(file.name))]
     if not tables:
@@ -173,10 +173,10 @@ def guess_text_columns(source: FilesSource, files: Sequence[RawFile], earlier: S
 
 
 def _choose_text_columns(heads: Sequence[_FileHead], earlier: Sequence[str]) -> tuple[tuple[str, ...], list[_FileHead]]:
-    """Choose the names of the text columns: `earlier`, and more for files that have a text column but none of these.
+    """Choose the names of the text columns: those in `earlier`, and more for files that have only other text columns.
 
     Returns:
-        The names, and the heads of readable files without any text column.
+        The names, and those of `heads` (beginnings of files) that are readable but have no text column.
     """
     names = list(earlier)
     left = [head for head in heads if head.columns and not _find_text_name(head, names)]
@@ -196,7 +196,7 @@ def _find_text_name(head: _FileHead, names: Sequence[str]) -> str:
 
 
 def _merge_columns(heads: Sequence[_FileHead]) -> dict[str, _ColumnStatistics]:
-    """Add up the statistics of equally named columns in several files."""
+    """Add up the statistics of columns with the same name in several files. Return the sums by column name."""
     whole: dict[str, _ColumnStatistics] = {}
     for head in heads:
         for name, column in head.columns.items():
@@ -212,7 +212,7 @@ def _describe_columns(
     Args:
         heads: The beginnings of all files that were read.
         names: Names of the text columns.
-        without: The files among them that have records but no text.
+        without: Those of `heads` whose files have records but no text.
         seen: Hashes of the distinct values of each column.
     """
     endings: dict[str, Counter[str]] = {name: Counter() for name in names}
@@ -253,8 +253,8 @@ def _read_head(source: FilesSource, file: RawFile, max_rows: int, seen: dict[str
         source: The source that the file belongs to.
         file: The file.
         max_rows: Maximum number of rows to read.
-        seen: Hashes of the values seen before, by column; new ones are added. If None, only the column names are
-            recorded, and statistics are empty.
+        seen: Hashes of the values seen before, by column. New hashes are added. If None, only the column names are
+            recorded, and all statistics are empty.
     """
     head = _FileHead(file, 0, True, {})
     try:
@@ -277,7 +277,7 @@ def _read_heads(source: FilesSource, file: RawFile, seen: dict[str, set[int]]) -
     Args:
         source: The source that the file belongs to.
         file: The file.
-        seen: Hashes of the values seen before, by column. New ones are added.
+        seen: Hashes of the values seen before, by column. New hashes are added.
     """
     form = source.choose_format(file.name)
     if not isinstance(form, SheetRows):
@@ -297,12 +297,12 @@ def _read_heads(source: FilesSource, file: RawFile, seen: dict[str, set[int]]) -
 def _iter_rows(form: RecordFormat, path: Path, head: _FileHead) -> Iterator[Mapping[str, Any]]:
     """Yield the first records of a file as dictionaries, and add the names of its columns to `head`.
 
-    Sets `head.readable` to False if a row or line cannot be parsed.
+    Set `head.readable` to False if a row or line cannot be parsed.
 
     Args:
         form: The format of the file.
         path: Path of the file.
-        head: What is known about the file, changed in place.
+        head: Collects what is known about the file. Changed in place.
 
     Raises:
         InputError: During iteration, if the file cannot be read.
@@ -328,12 +328,12 @@ def _iter_rows(form: RecordFormat, path: Path, head: _FileHead) -> Iterator[Mapp
 
 
 def _iter_objects(form: JsonLines, path: Path, head: _FileHead) -> Iterator[Mapping[str, Any]]:
-    """Yield the objects in the first 400 kB of a JSON file. Sets `head.readable` to False if one cannot be parsed.
+    """Yield the objects in the first 400 kB of a JSON file. Set `head.readable` to False if one cannot be parsed.
 
     Args:
-        form: The format of the file, which knows its encoding.
+        form: The format of the file, with its encoding.
         path: Path of the file.
-        head: What is known about the file, changed in place.
+        head: Collects what is known about the file. Changed in place.
 
     Raises:
         InputError: During iteration, if the file cannot be read.
@@ -350,12 +350,12 @@ def _iter_objects(form: JsonLines, path: Path, head: _FileHead) -> Iterator[Mapp
 def iter_fields(row: Mapping[str, Any], path: str = "", depth: int = MAX_DEPTH) -> Iterator[tuple[str, Any]]:
     """Yield (path, value) for each value in an object and in the objects inside it. Lists and nulls are omitted.
 
-    In a source's `fields` setting, the path refers to this value.
+    The path can be used in a source's `fields` setting.
 
     Args:
         row: The object.
         path: Path of the object itself; "" for the outermost one.
-        depth: How many levels of inner objects are entered.
+        depth: Number of levels of inner objects to enter.
 
     >>> list(iter_fields({"id": 7, "meta": {"note": "a", "tags": ["b"]}, "none": None}))
     [('id', 7), ('meta.note', 'a')]
@@ -388,7 +388,7 @@ def _add_value(column: _ColumnStatistics, value: Any, seen: set[int]) -> None:
 
 
 def _to_text(value: Any) -> str | None:
-    """Return a string, or bytes that are valid text, as a string. Returns None for anything else."""
+    """Convert a value to a string if it is a string or bytes that are valid text. Return None for other values."""
     if isinstance(value, bytes):
         try:
             return value.decode()
@@ -398,7 +398,7 @@ def _to_text(value: Any) -> str | None:
 
 
 def count_letters(text: str) -> int:
-    """Count the letters in the words of a text, without addresses, numbers, digests, base64 and JSON.
+    """Count the letters in the words of a text. URLs, numbers, digests, base64 and JSON are not counted.
 
     >>> count_letters("The ferry was late."), count_letters("https://example.org/a"), count_letters("9f86d081884c7d65")
     (15, 0, 0)

@@ -56,8 +56,8 @@ class ValueLayout(NamedTuple):
     """The layout of the values in a JSON file.
 
     lines:  True if each line is a value
-    start:  byte offset after the opening bracket of the array that contains the values, or 0 if there is none
-    around: the opening brackets that enclose this array
+    start:  byte offset after the opening bracket of the array that contains the values, or 0 if there is no array
+    around: the opening brackets of the objects that enclose this array, from the outermost
     texts:  True if the first value is a string rather than an object
     """
 
@@ -114,7 +114,7 @@ def _add_array_size(sizes: dict[ValueLayout, int], stack: list[tuple[int, int]],
     """Add the size of the innermost open array to `sizes` if it contains objects and is enclosed only by objects.
 
     Args:
-        sizes: Bytes of each array by its layout, changed in place.
+        sizes: Size in bytes of each array found so far, by layout. Changed in place.
         stack: The open brackets from the outermost, each as (bracket, index of the byte after it).
         stop: Index at which the array ends.
         head: The first bytes of the file.
@@ -132,8 +132,8 @@ def read_values(stream: BufferedIOBase, max_bytes: int, layout: ValueLayout) -> 
 
     Args:
         stream: The content of the file.
-        max_bytes: Maximum size of a value. `data` is None for a larger one.
-        layout: Layout of the values, as `find_layout` returns it.
+        max_bytes: Maximum size of a value. The `data` of a larger value is None.
+        layout: Layout of the values, as returned by `find_layout`.
     """
     first = stream.read(layout.start or len(codecs.BOM_UTF8))
     begin = layout.start or (len(first) if first == codecs.BOM_UTF8 else 0)
@@ -148,7 +148,7 @@ class _ValueCutter:
     """Extracts JSON values from consecutive chunks of a file.
 
     Args:
-        max_bytes: Maximum size of a value. `data` is None for a larger one.
+        max_bytes: Maximum size of a value. The `data` of a larger value is None.
         layout: Layout of the values.
         offset: Position of the first chunk in the file.
     """
@@ -178,13 +178,13 @@ class _ValueCutter:
         return done
 
     def close(self) -> list[Line]:
-        """Return the last value if it is not complete yet, after the last chunk."""
+        """Finish after the last chunk. Return a list with the last value if it is incomplete, or []."""
         if self._open:
             self._end()
         return self._done
 
     def _skip_to_value(self, piece: bytes, at: int) -> int:
-        """Advance from index `at` of a chunk, which is between values, to the next value or past its start.
+        """Advance from index `at` of a chunk, which is between values, to the next value or just past its start.
 
         Returns:
             The new index in the chunk.
@@ -306,9 +306,7 @@ class JsonFile(JsonLines):
     def slices(self, file: RawFile) -> list[Slice]:
         """Cut a file into slices, byte ranges that are read independently.
 
-        A JSON file is cut every 1 MB if each line is a value.
-
-        Any other file is a single slice.
+        A JSON file is cut every 1 MB if each line is a value. Any other file is one slice.
 
         Raises:
             InputError: If the file cannot be read.

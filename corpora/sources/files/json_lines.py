@@ -25,12 +25,13 @@ def find_columns(lines: Lines, fields: Fields) -> tuple[dict[str, list[Any]], Bo
 
     Args:
         lines: Lines of a file.
-        fields: For each attribute of `Record`, its name or dot-separated path in an object. If several are given, the
-            first one that exists is used.
+        fields: Maps attributes of `Record` to names or dot-separated paths in an object. If several names are given for
+            an attribute, the first one that exists is used.
 
     Returns:
-        By attribute of `Record`, a list with one value for each line, and a bool array `(lines,)`. It is False for
-        lines that must be fully parsed instead, because they are not plain, lack a field, or are longer than a block.
+        A dictionary that maps each attribute of `Record` to a list with one value per line, and a bool array
+        `(lines,)`. The array is False for lines that must be fully parsed instead, because they are not plain, lack a
+        field, or are longer than a block.
     """
     wanted = {name: list_names(given) for name, given in with_text(fields).items()}
     spans, plain = find_values(lines, [name for names in wanted.values() for name in names])
@@ -62,8 +63,8 @@ def find_values(lines: Lines, paths: Sequence[str]) -> tuple[Int64s, Bools]:
         paths: The names or paths.
 
     Returns:
-        An int64 array `(lines, paths, 2)` with the first byte and the end of each value in `lines.data`, ABSENT if
-        there is none, and a bool array `(lines,)` that is False for lines that must be fully parsed instead.
+        An int64 array `(lines, paths, 2)` with the first byte of each value in `lines.data` and the byte after it, both
+        ABSENT if there is no value; and a bool array `(lines,)` that is False for lines that must be fully parsed.
     """
     spans, plain = _find_paths(np.frombuffer(lines.data, np.uint8), lines.starts, lines.ends, paths)
     offsets = pa.py_buffer(np.array([0, len(lines.data)], np.int64))
@@ -75,7 +76,7 @@ def find_values(lines: Lines, paths: Sequence[str]) -> tuple[Int64s, Bools]:
 
 
 def _find_paths(data: Bytes, starts: Int64s, ends: Int64s, paths: Sequence[str]) -> tuple[Int64s, Bools]:
-    """Find the values at names or dot-separated paths in JSON objects. It is not checked that they are UTF-8.
+    """Find the values at names or dot-separated paths in JSON objects, without checking that the bytes are UTF-8.
 
     Args:
         data: uint8, the bytes of all objects.
@@ -83,8 +84,8 @@ def _find_paths(data: Bytes, starts: Int64s, ends: Int64s, paths: Sequence[str])
         paths: The names or paths.
 
     Returns:
-        int64 `(n, paths, 2)` with the first byte and the end of each value in `data`, ABSENT if there is none, and bool
-        `(n,)`, which is False for objects that must be fully parsed instead.
+        An int64 array `(n, paths, 2)` with the first byte of each value in `data` and the byte after it, both ABSENT if
+        there is no value; and a bool array `(n,)` that is False for objects that must be fully parsed.
     """
     parts = {path: path.partition(".") for path in paths}
     names = [*dict.fromkeys([*paths, *(first for first, dot, _ in parts.values() if dot)])]
@@ -106,11 +107,12 @@ def _find_paths(data: Bytes, starts: Int64s, ends: Int64s, paths: Sequence[str])
 
 
 def read_first_bytes(lines: Lines, spans: Int64s) -> Bytes:
-    """Return the first byte of the value at each span (uint8, in the shape of the spans), "n" for a missing value.
+    """Return the first byte of the value at each span, as uint8 `(...,)`. A missing value has the byte "n".
 
     Args:
         lines: The lines.
-        spans: int64 `(..., 2)`, first byte and end of each value in `lines.data`. The first byte is ABSENT if missing.
+        spans: int64 `(..., 2)`, first byte of each value in `lines.data` and the byte after it. The first is ABSENT
+            for a missing value.
     """
     starts = spans[..., 0]
     firsts = np.frombuffer(lines.data, np.uint8)[starts]
@@ -120,24 +122,24 @@ def read_first_bytes(lines: Lines, spans: Int64s) -> Bytes:
 def pick_first(spans: Int64s, wanted: Bools) -> Int64s:
     """Return the span of the first wanted value in each line, int64 `(lines, 2)`.
 
-    It is ABSENT if no value is wanted.
+    The span is ABSENT if none of the line's values is wanted.
 
     Args:
-        spans: int64 `(lines, names, 2)`, the spans of several values of each line.
-        wanted: bool `(lines, names)`.
+        spans: int64 `(lines, names, 2)`, the spans of several values in each line.
+        wanted: bool `(lines, names)`, True for the values that are wanted.
     """
     picked = spans[np.arange(len(spans)), wanted.argmax(axis=1)]
     return np.where(wanted.any(axis=1, keepdims=True), picked, ABSENT)
 
 
 def read_strings(lines: Lines, spans: Int64s, plain: Bools) -> pa.Array:
-    """Read the JSON strings at spans, one for each line, as an Arrow array of large strings without escapes.
+    """Read one JSON string per line into an Arrow array of large strings, with escapes resolved.
 
     Args:
         lines: The lines.
-        spans: int64 `(lines, 2)`, first byte and end of each string with its quotes. The result is null if it is
-            ABSENT.
-        plain: bool `(lines,)`. Set to False in place for a string with an unpaired surrogate.
+        spans: int64 `(lines, 2)`, first byte of each string and the byte after it, including quotes. The string is null
+            if its span is ABSENT.
+        plain: bool `(lines,)`. Set to False, in place, for a string with an unpaired surrogate.
     """
     starts, ends = spans.T.copy()
     offsets, out = np.zeros(len(starts) + 1, np.int64), np.empty(int((ends - starts).sum()), np.uint8)
@@ -148,7 +150,7 @@ def read_strings(lines: Lines, spans: Int64s, plain: Bools) -> pa.Array:
 
 
 def read_value(lines: Lines, span: Int64s) -> Any:
-    """Parse the JSON value at a span `(2,)`, which is first byte and end in `lines.data`, with Python's json module."""
+    """Parse the JSON value at a span, int64 `(2,)`: its first byte in `lines.data` and the byte after it."""
     return DECODER.raw_decode(lines.data[span[0] : span[1]].decode())[0]
 
 

@@ -36,8 +36,8 @@ def find_spans(
         starts, ends: Start and end of each line in `data`.
         names: The wanted keys in UTF-8, concatenated.
         name_ends: The end of each key in `names`.
-        spans: int64 `(lines, names, 2)`, initialized to ABSENT by the caller. Filled with the first byte and the end of
-            each value.
+        spans: int64 `(lines, names, 2)`, initialized to ABSENT by the caller. Filled with the first byte of each value
+            and the byte after it.
         plain: bool `(lines,)`. Set to False for lines that must be fully parsed instead; their spans are undefined.
     """
     for row in range(len(starts)):
@@ -53,7 +53,8 @@ def _read_object(data: Bytes, at: Integer, end: Integer, names: Bytes, name_ends
         at, end: The line is data[at:end].
         names: The wanted keys in UTF-8, concatenated.
         name_ends: The end of each key in `names`.
-        spans: int64 `(names, 2)`, initialized to ABSENT. Filled with the first byte and the end of each value.
+        spans: int64 `(names, 2)`, initialized to ABSENT. Filled with the first byte of each value and the byte after
+            it.
 
     Returns:
         False if the line must be fully parsed instead.
@@ -153,7 +154,7 @@ def _find_string_end(data: Bytes, at: Integer, end: Integer) -> Integer:
 
 @kernel
 def _read_four_digits(data: Bytes, at: Integer) -> Integer:
-    """Return the number that the four hexadecimal digits from index `at` on mean, or -1 if they are not digits."""
+    """Parse the four hexadecimal digits at index `at`. Return their value, or -1 if they are not hexadecimal digits."""
     number = np.int64(0)
     for place in range(at, at + 4):
         digit = _HEX[data[place]]
@@ -167,7 +168,7 @@ def _read_four_digits(data: Bytes, at: Integer) -> Integer:
 def _find_scalar_end(data: Bytes, at: Integer, end: Integer) -> Integer:
     """Return the index after the number, true, false or null at `at`, or -1 if there is none before `end`.
 
-    Numbers of 4,000 characters or more give -1, too.
+    Return -1 also for a number of 4,000 or more characters.
     """
     for literal, size in ((0, 4), (5, 4), (10, 5)):
         if data[at] == _LITERALS[literal]:
@@ -196,7 +197,7 @@ def _find_scalar_end(data: Bytes, at: Integer, end: Integer) -> Integer:
 
 @kernel
 def _find_digits_end(data: Bytes, at: Integer, end: Integer) -> Integer:
-    """Return the index of the first byte from `at` on, and before `end`, that is not a decimal digit."""
+    """Return the index of the first byte in `data[at:end]` that is not a decimal digit; `end` if all are digits."""
     while at < end and 48 <= data[at] <= 57:
         at += 1
     return at
@@ -208,12 +209,12 @@ def _find_name(data: Bytes, start: Integer, end: Integer, names: Bytes, name_end
 
     Args:
         data: UTF-8 bytes.
-        start, end: The key as it is written in the line, without its quotes.
+        start, end: The range of the key in `data`, without its quotes.
         names: The wanted keys in UTF-8, concatenated.
         name_ends: The end of each key in `names`.
 
     Returns:
-        The index; ABSENT (-1) if it is not a wanted key, -2 if it contains an escape.
+        The index in the list of wanted keys; ABSENT (-1) if the key is not wanted, -2 if it contains an escape.
     """
     for at in range(start, end):
         if data[at] == _BACKSLASH:
@@ -229,9 +230,9 @@ def _find_name(data: Bytes, start: Integer, end: Integer, names: Bytes, name_end
 
 @kernel
 def _is_equal(data: Bytes, at: Integer, end: Integer, others: Bytes, other: Integer, size: Integer) -> bool:
-    """Return True if the `size` bytes of `data` from `at` on equal those of `others` from index `other` on.
+    """Return True if the `size` bytes of `data` at index `at` equal the `size` bytes of `others` at index `other`.
 
-    False if they reach beyond `end`.
+    Return False if the bytes in `data` reach beyond the index `end`.
     """
     if at + size > end:
         return False

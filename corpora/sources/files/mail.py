@@ -61,7 +61,7 @@ ESCAPED = re.compile(rb"^>(>*From )", re.MULTILINE)
 
 
 class NotAMailbox(ValueError):
-    """Raised if the first line of a file does not begin a message."""
+    """Raised if the first line of a mailbox file does not begin a message."""
 
 
 @dataclass(slots=True)
@@ -73,7 +73,7 @@ class _Message:
     lines:   lines read so far, or None if the message is too large
     begins:  indices in `lines` at which another message may begin
     length:  length of the body in bytes according to the message header, or -1 if it is not stated
-    end:     byte offset after this body, or -1 if it is not known
+    end:     byte offset after this body, or -1 if it is unknown
     in_head: True until the first blank line
     """
 
@@ -100,13 +100,13 @@ class _Message:
             self.lines.append(line)
 
     def can_end_at(self, offset: int) -> bool:
-        """Return True if the stated body length ends at this byte offset of the mailbox, or one or two bytes before."""
+        """Return True if the body, according to its stated length, ends at or up to two bytes before a byte offset."""
         return 0 <= self.end <= offset <= self.end + 2
 
     def iter_pieces(self, whole: bool) -> Iterator[Line]:
-        """Yield the message as one `Line`, whose data is None if it is too large.
+        """Yield the message as one `Line`. Its data is None if the message is too large.
 
-        If `whole` is False, the stated length is wrong, and the message is cut where others may begin.
+        If `whole` is False, the stated length is wrong. The message is then cut wherever another one may begin.
         """
         if self.lines is None:
             yield Line(self.start, self.stop - self.start, None)
@@ -121,7 +121,7 @@ def read_messages(lines: Iterator[Line], max_bytes: int) -> Iterator[Line]:
 
     Args:
         lines: The lines of the mailbox.
-        max_bytes: Maximum size of a message in bytes. `data` is None for a larger one.
+        max_bytes: Maximum size of a message in bytes. The `data` of a larger message is None.
 
     Raises:
         NotAMailbox: During iteration, if the first nonblank line does not begin a message.
@@ -146,7 +146,7 @@ def read_messages(lines: Iterator[Line], max_bytes: int) -> Iterator[Line]:
 
 
 def _join_lines(lines: list[Line]) -> Line:
-    """Join the lines of a message to one `Line`, with the line breaks that were between them."""
+    """Join the lines of a message into one `Line`, keeping the line breaks between them."""
     pieces = [lines[0].data or b""]
     for before, line in pairwise(lines):
         pieces += [b"\n" if line.offset - before.offset - before.length == 1 else b"\r\n", line.data or b""]
@@ -194,7 +194,7 @@ class Mail:
 
 
 def read_mail(data: bytes) -> Mail:
-    """Parse a mail message from its bytes to its text, subject, sender and day.
+    """Parse the bytes of a mail message into its text, subject, sender and day.
 
     Raises:
         BadRecord: If Python's parser fails, or the message has more than MAX_PARTS parts.
@@ -220,7 +220,7 @@ def _read_texts(message: "Message[Any, Any]") -> tuple[list[ShownText], int]:
     """Return the texts of a message in order, and the number of parts that are not text.
 
     Raises:
-        BadRecord: If it has more than MAX_PARTS parts, or an HTML part cannot be parsed.
+        BadRecord: If the message has more than MAX_PARTS parts, or an HTML part cannot be parsed.
     """
     texts: list[ShownText] = []
     left_out = num_parts = 0
@@ -245,9 +245,9 @@ def _read_texts(message: "Message[Any, Any]") -> tuple[list[ShownText], int]:
 
 
 def _choose_form(parts: list[Any]) -> Any:
-    """Choose among parts that are alternative forms of a text: a plain one with words, or the last readable one.
+    """Choose one of the alternative forms of a text: a plain text part with words, or else the last readable part.
 
-    `parts` is not empty.
+    `parts` contains the alternatives. It must not be empty.
     """
     plain = [part for part in parts if part.get_content_type() == "text/plain" and _read_text(part, "text/plain").text]
     other = [part for part in parts if part.get_content_type() == "text/html" or part.is_multipart()]
@@ -255,7 +255,7 @@ def _choose_form(parts: list[Any]) -> Any:
 
 
 def _read_text(part: "Message[Any, Any]", kind: str) -> ShownText:
-    """Return the text of a part; `kind` is its type, "text/plain" or "text/html".
+    """Return the text of a message part. `kind` is its type, "text/plain" or "text/html".
 
     Raises:
         BadRecord: If an HTML page is too large or too deeply nested.
@@ -325,7 +325,7 @@ def _read_raw_header(message: "Message[Any, Any]", name: str) -> str:
 def _decode_word(piece: bytes, charset: str | None) -> str:
     """Decode the bytes of an encoded word in its charset.
 
-    If the charset is None, they are a plain word, which `decode_header` returns as Latin-1 bytes.
+    If the charset is None, the bytes are an ordinary word, which `decode_header` returns as Latin-1 bytes.
     """
     if charset is None:
         return piece.decode("raw-unicode-escape", "replace")
@@ -347,7 +347,7 @@ class MailFile(WholeFile):
     def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
         """Build the record of a file from its decompressed bytes.
 
-        Its text is that of a mail message.
+        The record's text is that of the mail message.
 
         Args:
             data: All bytes of the file.
@@ -369,7 +369,7 @@ class MailboxFile:
     def slices(self, file: RawFile) -> list[Slice]:
         """Cut a file into slices, byte ranges that are read independently.
 
-        A mailbox is one slice, since a message cannot be found without the ones before it.
+        A mailbox is one slice, since a message can be found only after the messages before it.
         """
         return [slice_whole_file(file)]
 
@@ -414,7 +414,7 @@ class MailboxFile:
 
 
 def build_mail_record(raw: bytes, data: bytes, locator: Locator, tally: Tally) -> Record:
-    """Build the record of a message. An encrypted one without readable text is dropped.
+    """Build the record of a message. The record of an encrypted message without readable text is dropped.
 
     Args:
         raw: The message as it is in the file, used as the record's `raw`.

@@ -51,7 +51,7 @@ def read_markdown(text: str) -> ShownText:
 
 
 def _show_match(match: re.Match[str]) -> str:
-    """Return what replaces a match of `SIGNS` before parsing: code unchanged, a formula as text, "" for a note."""
+    """Return the replacement for a match of `SIGNS`: code unchanged, a formula as text, "" for a footnote mark."""
     if match["code"] is not None:
         return match[0]
     for name in FORMULAS:
@@ -63,7 +63,7 @@ def _show_match(match: re.Match[str]) -> str:
 
 @cache
 def _build_parser() -> "MarkdownIt":
-    """Build the Markdown parser, which renders each row of a table as a paragraph with tabs after its cells; cached."""
+    """Build the Markdown parser. It renders a row of a table as a paragraph with tabs after the cells. Cached."""
     from markdown_it import MarkdownIt
 
     parser = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
@@ -76,5 +76,5 @@ def _build_parser() -> "MarkdownIt":
 
 
 def _build_rule(html: str) -> Any:
-    """Return a rendering rule for the Markdown parser that always returns the string `html`."""
+    """Return a rendering rule for the Markdown parser: a function that returns the string `html` for any token."""
     return lambda self, tokens, index, options, env: html

@@ -41,7 +41,7 @@ class ParquetRow(NamedTuple):
 
 
 def cut_groups(path: Path, size_bytes: int) -> list[int]:
-    """Return the first byte of each slice of a Parquet file, one for each row group. The first is 0.
+    """Return the first byte of each slice of a Parquet file, with one slice per row group. The first one is 0.
 
     `size_bytes` is the size of the file.
 
@@ -55,7 +55,7 @@ def cut_groups(path: Path, size_bytes: int) -> list[int]:
 def count_rows(path: Path, start: int, stop: int) -> int:
     """Count the rows of the row groups that begin in bytes `start` to `stop`, according to the file's footer.
 
-    A row group begins where `compute_group_starts` says.
+    A row group is considered to begin at the byte that `compute_group_starts` computes.
 
     Raises:
         InputError: If the file cannot be read.
@@ -70,8 +70,8 @@ def read_rows(path: Path, start: int, stop: int, fields: Mapping[str, str]) -> I
 
     Args:
         path: Path of the file.
-        start, stop: Byte range in the file, as `compute_group_starts` counts.
-        fields: Column name for each attribute of `Record`. All these columns must exist.
+        start, stop: Byte range in the file. `compute_group_starts` computes at which byte a row group begins.
+        fields: Maps attributes of `Record` to column names. All these columns must exist.
 
     Raises:
         InputError: During iteration, if a column is missing, or the file cannot be read.
@@ -130,7 +130,7 @@ def to_row_json(values: dict[str, Any]) -> bytes:
 
 
 def _to_json_value(value: Any) -> str:
-    """Return a string for a value that JSON does not have: hexadecimal digits for bytes, ISO 8601 for times."""
+    """Convert a value that JSON does not support to a string: bytes to hexadecimal digits, times to ISO 8601."""
     if isinstance(value, bytes):
         return value.hex()
     return str(value.isoformat()) if hasattr(value, "isoformat") else str(value)
@@ -195,7 +195,7 @@ def iter_group_batches(
 
 
 def read_columns(path: Path) -> dict[str, bool]:
-    """Return the column names of a Parquet file, each with True if the column contains other columns.
+    """Map the column names of a Parquet file to True if the column is nested (contains other columns), else False.
 
     Raises:
         InputError: If the file cannot be read.
@@ -205,12 +205,12 @@ def read_columns(path: Path) -> dict[str, bool]:
 
 
 def _to_one_line(error: Exception) -> str:
-    """Return the message of an Arrow error on one line, without a final full stop."""
+    """Return the message of an Arrow error on one line, without a final period."""
     return " ".join(str(error).split()).rstrip(" .")
 
 
 def is_text_type(kind: pa.DataType) -> bool:
-    """Return True for string and binary types, also if dictionary-encoded, and for the null type."""
+    """Return True for string and binary types, including dictionary-encoded ones, and for the null type."""
     own, types = kind.value_type if pa.types.is_dictionary(kind) else kind, pa.types
     tests = types.is_string, types.is_large_string, types.is_string_view, types.is_binary, types.is_large_binary
     return any(test(own) for test in (*tests, types.is_null))
@@ -220,14 +220,14 @@ def has_column(columns: Mapping[str, bool], field: str) -> bool:
     """Return True if a field is a column, or may be inside one.
 
     Args:
-        columns: The column names, each with True if the column contains other columns.
+        columns: The column names, each mapped to True if the column contains other columns.
         field: A column name, or a dot-separated path that begins with one.
     """
     return field in columns or columns.get(field.partition(".")[0], False)
 
 
 def _check_columns(table: pq.ParquetFile, path: Path, fields: Mapping[str, str]) -> None:
-    """Check that the file has all columns in `fields`, which maps attributes of `Record` to columns.
+    """Check that a file has all columns in `fields`, a map from attributes of `Record` to columns.
 
     Raises:
         InputError: If one is missing. The message names the file at `path`.
@@ -240,10 +240,10 @@ def _check_columns(table: pq.ParquetFile, path: Path, fields: Mapping[str, str])
 
 
 def compute_group_starts(table: pq.ParquetFile, size_bytes: int) -> list[int]:
-    """Compute the byte offset at which each row group is considered to begin, from its share of all groups' bytes.
+    """Compute the byte offset at which each row group is considered to begin, from the sizes of the groups.
 
-    The true offset is stored with the group's columns, but Arrow 26 crashes when they are accessed in a file with a
-    damaged footer. The computed offsets are always distinct and inside the file.
+    The offsets are only approximate, but always distinct and inside the file. The true offsets are stored with the
+    groups' columns, but Arrow 26 crashes when these are accessed in a file with a damaged footer.
 
     Args:
         table: The open file.
@@ -269,7 +269,7 @@ def _iter_group_rows(table: pq.ParquetFile, group: int, start: int, path: Path) 
 
 
 def list_batch_rows(batch: pa.RecordBatch) -> list[tuple[dict[str, Any], str]]:
-    """Return the rows of a batch as (values by column, fault). The fault is "" if the row can be used, or says why not.
+    """Return the rows of a batch as (values by column, fault). The fault is "", or the reason why the row is unusable.
 
     If any value cannot be converted, for example because it is not valid UTF-8, the rows are converted one at a time.
     """
@@ -301,7 +301,7 @@ def _to_microseconds(column: pa.Array) -> pa.Array:
 
 
 def _read_one_row(row: pa.RecordBatch) -> tuple[dict[str, Any], str]:
-    """Convert a batch of one row, in which a value may be impossible to convert.
+    """Convert a batch of one row that may contain values that cannot be converted.
 
     A time outside Python's range becomes a string, and a string that is not valid UTF-8 becomes bytes.
 

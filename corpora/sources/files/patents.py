@@ -60,7 +60,10 @@ class TextOrPatents(TextFile):
                 yield self._build_record(build_locator(piece.file, offset, length), data, tally)
 
     def _build_record(self, locator: Locator, data: bytes | None, tally: Tally) -> Record:
-        """Build the record of a patent. One that is too large (None) or cannot be read yields a dropped record."""
+        """Build the record of a patent. A patent that is too large or cannot be read yields a dropped record.
+
+        `data` is the bytes of the patent, or None if it is too large.
+        """
         if data is None:
             return drop_too_large(locator, self.max_record_bytes)
         if drop := tally.enter(locator):
@@ -72,7 +75,7 @@ class TextOrPatents(TextFile):
 
 
 def _iter_patents(stream: BufferedIOBase, max_bytes: int) -> Iterator[tuple[int, int, bytes | None]]:
-    """Yield the byte offset, the length in bytes and the content of each patent of a patent file.
+    """Yield (byte offset, length in bytes, content) of each patent in a patent file.
 
     The content is None if the patent has more than `max_bytes` bytes. Lines before the first patent are skipped.
     """
@@ -94,7 +97,7 @@ def _iter_patents(stream: BufferedIOBase, max_bytes: int) -> Iterator[tuple[int,
 
 
 def read_patent(text: str) -> dict[str, Any]:
-    """Parse a patent to the fields of its record.
+    """Parse a patent into the fields of its record.
 
     Args:
         text: The patent, starting with its line PATN.

@@ -90,19 +90,20 @@ UNPACK = "Unpack it, with its password where it has one, or set `path` to someth
 class FilesSource:
     """The `[[source]]` table of kind "files".
 
-    path:             a file, a folder or a glob; other endings in a folder are passed over
-    fields:           what is found under which name in a JSON object (`meta.url`: in the object `meta`) or in which
-                      column of a table; of several names the first that is there; a named `key` must always be
-                      there. If `text` is not named, it is looked for, and the lock keeps what was found
-    encoding:         of texts, lines, JSON and tables (a byte order mark of UTF-8 is allowed for); "auto": UTF-8,
-                      UTF-16, UTF-32, windows-1252, or an older encoding of Japanese, Chinese, Korean or Cyrillic, as
-                      it looks
+    path:             a file, a folder or a glob; files in a folder with an unsupported extension are not read
+    fields:           the name in a JSON object (`meta.url` is `url` in the object `meta`), or the table column, that
+                      contains each field of a record; if several names are given, the first that exists is used; if
+                      `key` is given, every record must have it. If `text` is not given, the column with the text is
+                      guessed, and the lock records the guess
+    encoding:         encoding of texts, lines, JSON and tables (a UTF-8 byte order mark is allowed); "auto" detects
+                      UTF-8, UTF-16, UTF-32, windows-1252, and older Japanese, Chinese, Korean and Cyrillic encodings
     max_record_bytes: a longer line, row or file is dropped
-    delimiter:        between the fields of a table; "": a tab in `.tsv`, a comma in `.csv`, or what else parts its
-                      first rows alike: comma, semicolon, tab or bar
-    quote:            around a field that holds delimiters, line ends or, doubled, itself; "": there is none
-    books:            whether a text or an EPUB that bears Project Gutenberg's marks is read as the kind "bookcorpus"
-                      reads it: without header, license and notes, its lines joined into paragraphs
+    delimiter:        character between the fields of a table; "" means a tab in `.tsv` and a comma in `.csv`, or
+                      whichever of comma, semicolon, tab and bar splits the first rows uniformly
+    quote:            character around a field that contains delimiters, line breaks or doubled quotes; "" if there is
+                      none
+    books:            read a text or EPUB with Project Gutenberg's marks as the kind "bookcorpus" does: without header,
+                      license and notes, and with its lines joined into paragraphs
     """
 
     kind: ClassVar[str] = "files"
@@ -170,9 +171,8 @@ class FilesSource:
     def iter_inside(self, name: str, path: Path) -> Iterator[tuple[str, Path, str]]:
         """Yield (name, path, reason) for a file, or for each file inside an archive.
 
-        An archive is a `.zip` file. The reason says why the file is not read, as in "encrypted member of a .zip". It is
-        "" if
-        this depends only on the file extension.
+        An archive is a `.zip` file. The reason tells why the file is not read, such as "encrypted member of a .zip". It
+        is "" if this depends only on the file extension.
         """
         if is_of_saved_page(path):
             yield name, path, SAVED_PAGE_FILE
@@ -193,7 +193,7 @@ class FilesSource:
     def libraries_of(self, files: Sequence[RawFile]) -> tuple[str, ...]:
         """Return the names of the libraries, besides those in `libraries`, that affect the documents of these files.
 
-        PDF files need one, and so do Markdown files.
+        PDF files and Markdown files each need one.
         """
         needed = {LIBRARY: PDF_ENDINGS, "markdown-it-py": MARKDOWN_ENDINGS}
         names = [file.name.lower() for file in files]
@@ -213,7 +213,7 @@ class FilesSource:
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         """Yield the records of a slice in file order, and count them in `tally`.
 
-        Each file, line, row or record of an archive is a record, as its format has it.
+        Depending on the format, each file, line, row or member of an archive becomes a record.
 
         Args:
             piece: The slice.
@@ -285,7 +285,7 @@ class BadZip:
     """
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Raise an error, because the members of the zip archive cannot be listed.
+        """Raise an InputError, because the members of the zip archive cannot be listed.
 
         Raises:
             InputError: Always. The message explains why, or says that the file changed if it can now be listed.
@@ -307,7 +307,7 @@ class BadZip:
         There are none, since the zip archive cannot be read.
 
         Raises:
-            InputError: At the first step, always, as `slices` does.
+            InputError: At the first step, always. The message is the same as for `slices`.
         """
         self.slices(piece.file)
         yield from ()
@@ -335,10 +335,12 @@ def can_read(name: str) -> bool:
 
 
 def explain_unread(name: str, path: Path) -> str:
-    """Return the reason why a file with a supported extension is not read: XML whose root element no preset knows.
+    """Return the reason why a file with a supported extension is not read: XML with an unknown root element.
+
+    The root element is unknown if no preset describes it.
 
     Args:
-        name: Name of the file, whose extension is considered.
+        name: Name of the file. Its extension is checked.
         path: Path of the file.
 
     Returns:
@@ -351,7 +353,7 @@ def explain_unread(name: str, path: Path) -> str:
 
 
 def is_of_saved_page(path: Path) -> bool:
-    """Return True if a file is a picture, script or frame that a browser saved along with a web page."""
+    """Return True if a browser saved the file along with a web page, as a picture, script or frame of it."""
     return _is_folder_of_page(path.parent)
 
 
@@ -362,9 +364,9 @@ def _is_folder_of_page(path: Path) -> bool:
 
 
 def _is_of_page(folder: Path) -> bool:
-    """Return True if an HTML page is next to a folder with a browser's name for a saved page's files.
+    """Return True if a folder seems to contain the files of a saved web page that is next to the folder.
 
-    The folder's name must end as one of `PAGE_FOLDERS`, such as "Ferries_files" next to "Ferries.html".
+    An example is "Ferries_files" next to "Ferries.html". The folder's name must end like one of `PAGE_FOLDERS`.
     """
     page = next(folder.name[: -len(ending)] for ending in PAGE_FOLDERS if folder.name.lower().endswith(ending))
     return any(folder.with_name(page + ending).is_file() for ending in (".html", ".htm", ".xhtml", ".HTML", ".HTM"))

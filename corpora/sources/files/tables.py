@@ -70,7 +70,7 @@ class OpenQuote(ValueError):
 
 
 def find_row_ends_plain(data: bytes, state: int, delimiter: int, quote: int) -> tuple[list[int], int]:
-    """Find the newlines that end a row of a table. Reference implementation of `find_row_ends`, for tests.
+    """Find the newlines that end the rows of a table. This is the reference for `find_row_ends`, for tests.
 
     Args:
         data: A chunk of the file.
@@ -101,7 +101,7 @@ def find_row_ends_plain(data: bytes, state: int, delimiter: int, quote: int) -> 
 
 @kernel
 def find_row_ends(data: Bytes, state: int, delimiter: int, quote: int) -> tuple[Int64s, int]:
-    """Find the newlines that end a row of a table, in compiled code.
+    """Find the newlines that end the rows of a table, in compiled code. Newlines inside quotes are ignored.
 
     Args:
         data: A chunk of the file.
@@ -109,7 +109,7 @@ def find_row_ends(data: Bytes, state: int, delimiter: int, quote: int) -> tuple[
         delimiter, quote: The delimiter and the quote as byte values.
 
     Returns:
-        The index after each of these newlines, int64, and the state after the last byte.
+        An int64 array with the index after each of these newlines, and the state after the last byte.
     """
     ends = np.empty(data.size, np.int64)
     num_ends = 0
@@ -136,11 +136,11 @@ def read_rows(stream: BufferedIOBase, max_bytes: int, delimiter: str, quote: str
 
     Args:
         stream: The bytes of the table.
-        max_bytes: Maximum size of a row. A longer row is never held in memory, and its `data` is None.
+        max_bytes: Maximum size of a row. A longer row is not held in memory, and its `data` is None.
         delimiter: The character between fields.
         quote: The character that encloses fields.
-        columns: The number of columns. It serves to recognize rows that an unpaired quote has joined. If 0, quotes are
-            always followed.
+        columns: The number of columns, used to recognize rows that an unpaired quote has joined. If 0, this is not
+            attempted.
 
     Raises:
         OpenQuote: At the end, if the last quote is never closed, and the lines after it are not rows of the table.
@@ -195,7 +195,7 @@ class _TableShape:
     Attributes:
         delimiter: The character between fields.
         quote: The character that encloses fields.
-        columns: Number of columns. If 0, no rows are recognized as joined.
+        columns: Number of columns. If 0, rows are never recognized as joined.
     """
 
     delimiter: str
@@ -205,8 +205,8 @@ class _TableShape:
     def is_joined(self, data: bytes) -> bool:
         """Return True if the bytes of a multi-line row are not a valid row, but most of its lines are.
 
-        In tab-separated tables, a row counts as joined too if all its lines are valid rows, because quoted text has no
-        such lines.
+        In a tab-separated table, a row also counts as joined if all its lines are valid rows, because a quoted text
+        would not have such lines.
         """
         full = data.count(b"\n") - data.count(b"\n\n") - data.count(b"\n\r\n")
         if (
@@ -233,9 +233,9 @@ class _TableShape:
         )
 
     def is_joined_to_the_end(self, data: bytes) -> bool:
-        """Return True if most of the lines after an unclosed quote are valid rows.
+        """Return True if most of the lines after an unclosed quote are valid rows. `data` begins with the quote's row.
 
-        Otherwise the file is truncated within a field.
+        Otherwise, the file seems to be truncated within a field.
         """
         lines = data.split(b"\n")
         return self.columns > 1 and len(lines) > MAX_CUT_LINES and self._are_rows(lines[1:])
@@ -248,7 +248,7 @@ class _TableShape:
         return len(fitting) >= needed and sum(map(self._is_row, fitting)) >= needed
 
     def _is_row(self, data: bytes) -> bool:
-        """Return True if bytes are a row with the right number of fields."""
+        """Return True if the bytes are a row with the correct number of fields."""
         try:
             return len(parse_row(data.decode("latin-1"), self.delimiter, self.quote)) == self.columns
         except BadRecord:
@@ -275,7 +275,7 @@ def _build_row(offset: int, data: bytes, length: int, max_bytes: int) -> Line:
         offset: Position of the row in the file.
         data: The row with its line ending; incomplete if it is too long.
         length: Number of bytes of the row with its line ending.
-        max_bytes: A longer row, without its line ending, gets None as data.
+        max_bytes: Maximum length of a row without its line ending. The `data` of a longer row is None.
     """
     text = data.removesuffix(b"\n").removesuffix(b"\r")
     if len(data) < length or len(text) > max_bytes:
@@ -284,10 +284,10 @@ def _build_row(offset: int, data: bytes, length: int, max_bytes: int) -> Line:
 
 
 def parse_row(row: str, delimiter: str, quote: str) -> list[str]:
-    r"""Parse the fields of a row without its line end.
+    r"""Parse the fields of a row without its line ending.
 
     An unclosed quote is an ordinary character, because the lines that it would span are separate rows. Quotes that do
-    not enclose a whole field are ordinary too, unless they may have joined lines.
+    not enclose a whole field are ordinary characters, too, unless they may have joined lines.
 
     Args:
         row: The row.
@@ -329,7 +329,7 @@ def parse_row(row: str, delimiter: str, quote: str) -> list[str]:
 
 @cache
 def _build_field_pattern(delimiter: str, quote: str) -> "re.Pattern[str]":
-    """Build the pattern of a field and the delimiter after it, with the groups "quoted", "plain" and "end"; cached."""
+    """Build the pattern of a field and the delimiter after it. Its groups are "quoted", "plain" and "end". Cached."""
     d, q = re.escape(delimiter), re.escape(quote)
     quoted = f"{q}(?P<quoted>[^{q}]*+(?:{q}{q}[^{q}]*+)*+){q}"
     return re.compile(f"(?:{quoted}|(?!{q})(?P<plain>[^{d}]*+))(?P<end>{d}|\\Z)")
@@ -362,7 +362,7 @@ class TextTable:
 
     delimiter:        character between the fields of a row
     quote:            character that encloses fields with delimiters, newlines or (doubled) quotes; "" if there is none
-    other_delimiters: characters that are used as the delimiter instead if they split more of the first rows uniformly
+    other_delimiters: characters to use as the delimiter instead if they split more of the first rows uniformly
     rows_above:       number of rows before the header row
     has_names:        True if there is a header row
     """
@@ -383,7 +383,7 @@ class TextTable:
         be inside quotes.
 
         Raises:
-            InputError: If the file cannot be read, or its encoding does not fit the setting.
+            InputError: If the file cannot be read, or its encoding contradicts the setting `encoding`.
         """
         return [slice_whole_file(file)] if self.quote else cut_lines(file, self.encoding)
 
@@ -419,8 +419,8 @@ class TextTable:
     def raw_record(self, file: Path, locator: Locator) -> bytes:
         """Return the bytes of the record at a locator that `records` yielded.
 
-        The record is a row, without its line ending. If the file was converted to UTF-8 for reading, so are these
-        bytes.
+        The record is a row, without its line ending. If the file is converted to UTF-8 for reading, the returned bytes
+        are converted, too.
 
         Raises:
             InputError: If the file cannot be read.
@@ -430,7 +430,8 @@ class TextTable:
     def fit_to_file(self, path: Path) -> tuple["TextTable", list[str] | None]:
         """Adapt the format to a file: determine its delimiter, and whether it has a header row.
 
-        The usual delimiter is kept if it yields all columns in `fields`, or if no other one splits more rows uniformly.
+        The usual delimiter is kept if it yields all columns in `fields`, or if no other delimiter splits more rows
+        uniformly.
 
         Returns:
             The adapted format and the column names. The names are None for an empty file.
@@ -444,7 +445,7 @@ class TextTable:
         return self._fit_to_file(path)
 
     def _fit_to_file(self, path: Path) -> tuple["TextTable", list[str] | None]:
-        """Adapt the format to a file whose first line states no delimiter.
+        """Adapt the format to a file whose first line does not declare a delimiter.
 
         Returns:
             The adapted format and the column names. The names are None for an empty file.
@@ -475,7 +476,7 @@ class TextTable:
         return replace(table, has_names=False)._with_settled_fields(columns), columns
 
     def _read_stated_delimiter(self, path: Path) -> str:
-        """Return the delimiter that a file's first line states, as in `sep=;`, or "" if there is none.
+        """Return the delimiter declared in a file's first line, such as `sep=;`; "" if it declares none.
 
         Raises:
             InputError: If the file cannot be read.
@@ -485,7 +486,7 @@ class TextTable:
         return match[1].decode() if match else ""
 
     def _with_settled_fields(self, columns: list[str]) -> "TextTable":
-        """Return a copy in which each of `fields` has one name, the first one among the table's columns."""
+        """Return a copy in which each of `fields` has only one name: its first name that is a column of the table."""
         return replace(self, fields=choose_names(self.fields, columns.__contains__))
 
     def iter_rows(self, path: Path, columns: list[str]) -> Iterator[dict[str, Any] | None]:
@@ -493,7 +494,7 @@ class TextTable:
 
         Args:
             path: Path of the file. The format must have been adapted to it.
-            columns: The column names, as `fit_to_file` returns them.
+            columns: The column names, as returned by `fit_to_file`.
 
         Raises:
             InputError: During iteration, if the file cannot be read.
@@ -518,7 +519,7 @@ class TextTable:
             piece: The slice.
             columns: The column names.
             tally: Counts the records.
-            recoded: True if the content was converted to UTF-8; it is then read to its end.
+            recoded: True if the content was converted to UTF-8. It is then read to its end.
         """
         rows = self._read_rows(stream, piece.start, None if recoded else find_stop(piece), len(columns))
         if piece.start == 0:
@@ -528,20 +529,22 @@ class TextTable:
             yield self._build_record(row, columns, piece.file, tally, recoded)
 
     def _read_rows(self, stream: BufferedIOBase, start: int, stop: int | None, columns: int = 0) -> Iterator[Line]:
-        """Yield the rows that begin in bytes `start` to `stop` (None: the end) of a stream.
+        """Yield the rows of a table, each with its position.
 
-        With quotes, yield all rows.
-
-        `columns` is the number of columns, which helps to recognize rows joined by an unpaired quote; 0 if unknown.
+        Args:
+            stream: The table's content.
+            start: Byte offset in the content. Without quotes, a row that begins before it is skipped.
+            stop: Without quotes, the byte offset at which to stop; None for the end. With quotes, all rows are yielded.
+            columns: The number of columns, used to recognize rows joined by an unpaired quote; 0 if unknown.
         """
         if not self.quote:
             return read_lines(stream, start, stop, self.max_record_bytes)
         return read_rows(stream, self.max_record_bytes, self.delimiter, self.quote, columns)
 
     def _read_first_rows(self, path: Path) -> list[list[str]]:
-        """Return the fields of a file's first rows, starting with the column names, or [] for an empty file.
+        """Return the fields of each of a file's first rows, beginning with the column names; [] for an empty file.
 
-        A row that cannot be parsed is [].
+        The fields of a row that cannot be parsed are [].
 
         Raises:
             InputError: If the file or its first row cannot be read.
@@ -573,9 +576,12 @@ class TextTable:
             raise InputError(f"{path}: its header cannot be read: {error}. Fix it, or set `encoding`.") from error
 
     def _read_sample(self, path: Path, max_rows: int, columns: int = 0) -> list[Line]:
-        """Return the first `max_rows` nonblank rows that begin in a file's first megabyte, from the header on.
+        """Return the first nonblank rows of a file, from the header row on. At most one megabyte is searched.
 
-        `columns` is the number of columns, which helps to recognize rows joined by an unpaired quote; 0 if unknown.
+        Args:
+            path: Path of the file.
+            max_rows: Maximum number of rows.
+            columns: The number of columns, used to recognize rows joined by an unpaired quote; 0 if unknown.
 
         Raises:
             InputError: If the file cannot be read.
@@ -609,7 +615,7 @@ class TextTable:
         return parse_row(decode(row.data or b"", self.encoding, row.offset), self.delimiter, self.quote)
 
     def _build_record(self, row: Line, columns: list[str], file: RawFile, tally: Tally, recoded: bool) -> Record:
-        """Build the record of a table row. A row that is too long or cannot be parsed yields a dropped record.
+        """Build the record of a table's row. A row that is too long or cannot be parsed yields a dropped record.
 
         Args:
             row: The row.
@@ -642,11 +648,14 @@ def _take_first(rows: Iterator[Line], size: int) -> Iterator[Line]:
 
 
 def _score_split(rows: Sequence[Sequence[str]]) -> tuple[bool, int, int]:
-    """Score how well a delimiter splits the first rows of a table into fields. Higher is better.
+    """Score how well a delimiter splits the first rows of a table into fields. A greater tuple is better.
+
+    Args:
+        rows: The fields of the first rows, split at the delimiter.
 
     Returns:
-        (True if the rows have several fields and at least half of the others have as many as the first, the number of
-        these rows, the number of fields of the first row).
+        True if the first row has several fields and at least half of the others have the same number of fields; the
+        number of these rows; the number of fields of the first row.
     """
     columns = len(rows[0]) if rows else 0
     alike = sum(len(row) == columns for row in rows[1:])
@@ -656,7 +665,7 @@ def _score_split(rows: Sequence[Sequence[str]]) -> tuple[bool, int, int]:
 def is_data(first: Sequence[str], others: Sequence[Sequence[str]]) -> bool:
     """Return True if the first row of a table is data, not a header.
 
-    This is the case if it contains a sentence, or a number in a column where the rows below have numbers too.
+    This is the case if it contains a sentence, or a number in a column in which the other rows have numbers, too.
 
     >>> is_data(["1", "great film"], [["2", "a bore"]]), is_data(["id", "text"], [["2", "a bore"]])
     (True, False)

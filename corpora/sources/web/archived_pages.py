@@ -138,11 +138,11 @@ def join_chunks(body: bytes) -> bytes:
 
 
 def _decode(body: bytes, coding: str, max_bytes: int) -> bytes:
-    """Undo one content coding of a body. A body that is already markup is returned unchanged, whatever the head says.
+    """Undo one content coding of a body. A body that is already markup is returned unchanged.
 
     Args:
         body: The bytes.
-        coding: Name of the coding in lower case. Others than gzip, deflate, br and zstd are ignored.
+        coding: Name of the coding in lower case: "gzip", "deflate", "br" or "zstd". Other codings are ignored.
         max_bytes: Maximum length of the result.
 
     Raises:
@@ -167,11 +167,11 @@ def _decode(body: bytes, coding: str, max_bytes: int) -> bytes:
 def _decompress_zlib(body: bytes, wbits: int, max_bytes: int) -> bytes:
     """Decompress a zlib, raw deflate or gzip stream, including all members of a gzip stream.
 
-    What there is of a truncated stream is returned.
+    For a truncated stream, the bytes up to the truncation are returned.
 
     Args:
         body: The compressed bytes.
-        wbits: The format, as for `zlib.decompressobj`.
+        wbits: The format, as in `zlib.decompressobj`: 15 for zlib, -15 for raw deflate, 31 for gzip.
         max_bytes: Maximum length of the result.
 
     Raises:
@@ -249,7 +249,7 @@ class ArchivedPages:
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         """Yield the records of a slice in file order, and count them in `tally`.
 
-        Each WARC record is a record, which is dropped if it is no page.
+        Each WARC record becomes one record, which is marked as dropped if it is not a web page.
 
         Args:
             piece: The slice.
@@ -266,12 +266,10 @@ class ArchivedPages:
             raise _to_input_error(piece.file, fault) from fault
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the bytes of the record at a locator that `records` yielded.
-
-        The record is a WARC record, with its head and block.
+        """Return the bytes (head and block) of the WARC record at a locator that `records` yielded.
 
         Raises:
-            InputError: If they cannot be decompressed.
+            InputError: If the bytes cannot be decompressed.
         """
         try:
             return read_record(file, locator.stream, locator.offset, locator.length)
@@ -317,7 +315,7 @@ class ArchivedPages:
         )
 
     def _judge_head(self, head: WarcHead, host: str) -> Drop | None:
-        """Return a `Drop` for a page because of its host or because the crawler cut it off; None if it must be read."""
+        """Return a `Drop` if a page has an unwanted host or was truncated by the crawler; None if it must be read."""
         if (self.hosts and not is_within(host, self.hosts)) or is_within(host, self.blocked_hosts):
             return Drop("host", host)
         if head.truncated and not self.truncated:
@@ -371,7 +369,7 @@ class ArchivedPages:
             is_whole: False if the record is longer than allowed, so that its block is incomplete.
 
         Returns:
-            The page; a `Drop` if it has another type, is too large or empty.
+            The page; a `Drop` if the record is not plain text, is too large, or is empty.
         """
         if head.media_type != "text/plain":
             return Drop("content type", head.media_type)
@@ -382,12 +380,12 @@ class ArchivedPages:
         return WebPage(text=text, num_replaced=num_replaced) if text else Drop("empty")
 
     def _drop_too_large(self) -> Drop:
-        """Build the `Drop` for a record or page that is longer than allowed."""
+        """Return the `Drop` for a record or page that is longer than allowed."""
         return Drop("too large", f"over {self.max_record_bytes} bytes")
 
 
 def judge_kind(head: WarcHead, host: str) -> Drop | None:
-    """Return a `Drop` if a WARC record is not a web page, judged by its head; None if it may be one.
+    """Return a `Drop` if the head of a WARC record shows that it is not a web page; None if it may be one.
 
     Args:
         head: The fields of the record's head.
@@ -431,7 +429,12 @@ def is_like_html(body: bytes) -> bool:
 
 
 def _build_meta(truncated: str, content: WebPage) -> str | None:
-    """Return the JSON for a record's `meta`: facts about its page and how it was truncated; None if there are none."""
+    """Return the JSON for a record's `meta` field: facts about its page; None if there are none.
+
+    Args:
+        truncated: Why the crawler truncated the page; "" if it did not.
+        content: The content extracted from the page.
+    """
     facts = {"canonical": content.canonical, "lang": content.language, "replaced": content.num_replaced}
     facts["hidden"] = content.hidden
     kept: dict[str, object] = {key: value for key, value in (facts | {"truncated": truncated}).items() if value}
@@ -440,5 +443,5 @@ def _build_meta(truncated: str, content: WebPage) -> str | None:
 
 
 def _to_input_error(file: RawFile, fault: DamagedBytes) -> InputError:
-    """Build the InputError for a damaged archive, which names the file and where the damage was seen."""
+    """Build the InputError for a damaged archive. Its message names the file and the position of the damage."""
     return InputError(f"{file.path}: {fault} (seen at byte {fault.position} of {file.size_bytes}). {fault.remedy}")

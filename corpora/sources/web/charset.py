@@ -114,7 +114,7 @@ def find_codec(label: str) -> str | None:
 def _find_declared_codec(body: bytes) -> str | None:
     """Return the codec declared at the beginning of a page; None if there is none.
 
-    A declared UTF-16 is taken as UTF-8, because the declaration itself was readable as ASCII.
+    A declared UTF-16 is read as UTF-8, because the declaration itself was readable as ASCII.
     """
     head = body[:PRESCAN_BYTES]
     declaration = DECLARATION.match(head)
@@ -125,7 +125,7 @@ def _find_declared_codec(body: bytes) -> str | None:
 
 
 def _iter_meta_labels(head: bytes) -> Iterator[bytes]:
-    """Yield the encodings that `<meta>` tags in the first bytes of a page declare, ignoring comments."""
+    """Yield the encoding labels declared by `<meta>` tags in `head`, the first bytes of a page, ignoring comments."""
     last = head.rfind(b"-->") + 3  # a comment that does not end is none, and looking for its end takes long
     visible, at = COMMENT.sub(b"", head[:last]) + head[last:] if last > 2 else head, 0
     while tag := META.search(visible, at):
@@ -148,7 +148,7 @@ def _decode(body: bytes, codec: str) -> DecodedText:
 
 
 def _build_numbered_labels() -> dict[str, str]:
-    """Return the Python codec by numbered label: ISO 8859 in its five spellings, and Windows code pages in three."""
+    """Map numbered encoding labels to Python codecs: ISO 8859 in five spellings, Windows code pages in three."""
     codecs_by_label: dict[str, str] = {}
     for number in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 14, 15, 16):
         codec = {1: "cp1252", 9: "cp1254", 11: "cp874"}.get(number, f"iso8859_{number}")

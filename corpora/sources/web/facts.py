@@ -87,7 +87,7 @@ def find_published_day(tree: Tree, metas: dict[str, str], url: str, last_day: st
 
     Args:
         tree: The page.
-        metas: As returned by `collect_metas`.
+        metas: Contents of the `<meta>` tags by name, as returned by `collect_metas`.
         url: URL of the page, which may contain the day.
         last_day: Latest day to accept, as YYYY-MM-DD; later days are ignored.
     """
@@ -95,13 +95,13 @@ def find_published_day(tree: Tree, metas: dict[str, str], url: str, last_day: st
 
 
 def _iter_days(tree: Tree, metas: dict[str, str], url: str) -> Iterator[str]:
-    """Yield candidates for the day of publication as YYYY-MM-DD, the most trustworthy first.
+    """Yield possible days of publication as YYYY-MM-DD, the most trustworthy first.
 
-    They are taken from data scripts and `<meta>` tags, the URL, and `<time>` tags.
+    They are taken from JSON-LD scripts, `<meta>` tags, the URL and `<time>` tags.
 
     Args:
         tree: The page.
-        metas: As returned by `collect_metas`.
+        metas: Contents of the `<meta>` tags by name, as returned by `collect_metas`.
         url: URL of the page.
     """
     published = (written for script in tree.scripts for written in PUBLISHED.findall(script))
@@ -154,7 +154,7 @@ def _to_iso_day(year: str, month: str, day: str) -> str | None:
 def find_language(tree: Tree, metas: dict[str, str]) -> str | None:
     """Return the language that a page declares, as a lower-case primary subtag ("en" for "en-GB"), or None.
 
-    It is looked for in the attributes of `<html>`, then in `metas`, the result of `collect_metas`.
+    The attributes of `<html>` are searched first, then `metas`, the page's `<meta>` contents by name.
     """
     html = parse_attributes(tree.html)
     tags = (html.get("lang"), html.get("xml:lang"), metas.get("content-language"), metas.get("og:locale"))
@@ -167,7 +167,7 @@ def find_canonical_address(tree: Tree, metas: dict[str, str], url: str) -> str |
 
     Args:
         tree: The page.
-        metas: As returned by `collect_metas`.
+        metas: Contents of the `<meta>` tags by name, as returned by `collect_metas`.
         url: URL of the page, to which a relative canonical URL refers.
     """
     links = (parse_attributes(written) for written in tree.links if "canonical" in written.lower())
@@ -187,7 +187,7 @@ def find_license_address(tree: Tree) -> str | None:
 
 
 def split_address(address: str) -> SplitResult | None:
-    """Split a URL into its parts; None if the URL is empty or cannot be parsed."""
+    """Split a URL into its parts. Return None if the URL is empty or cannot be parsed."""
     try:
         return urlsplit(address) if address else None
     except ValueError:

@@ -18,7 +18,7 @@ from corpora.sources.web.tree import Block, PageLimits, Refused, Tree, parse_htm
 
 HIDING_ATTRIBUTES = re.compile("hidden|style")
 UNTIL_FOUND = "until-found"  # shown where it is looked for
-MAX_HIDDEN_SHARE = 0.5  # of the text, which no element hides
+MIN_SHOWN_SHARE = 0.5  # of the text; if elements hide more, none of them is taken as hidden
 ADDRESS_KEYS = re.compile(r"data-[\w-]*(?:url|href|permalink|canonical)|itemid|about|resource", re.IGNORECASE)
 WRITTEN_ADDRESS = re.compile(rb"(?:url|href|permalink|canonical|itemid|about|resource)\s*=")
 HEADLINE = re.compile(rb"<h[12]\b[^<>]*>\s*(?:<a\s[^<>]*?\bhref\s*=\s*[\"']?([^\"'\s<>]+))?", re.IGNORECASE)
@@ -39,7 +39,7 @@ class ShownText(NamedTuple):
 
 
 def extract_shown_text(html: str, limits: PageLimits) -> ShownText | Refused:
-    """Return all visible text of a page without scripts, such as an HTML mail or a text converted from Markdown.
+    """Return all visible text of an HTML document that needs no scripts, such as a mail or converted Markdown.
 
     Returns:
         The text and the number of hidden pieces, or `Refused` if the page exceeds a limit.
@@ -54,23 +54,23 @@ def extract_shown_text(html: str, limits: PageLimits) -> ShownText | Refused:
     return ShownText("\n\n".join(text for block in blocks if (text := block.text.strip())), hidden)
 
 
-def split_hidden(tree: Tree, blocks: list[Block], max_share: float = MAX_HIDDEN_SHARE) -> tuple[list[Block], int]:
+def split_hidden(tree: Tree, blocks: list[Block], min_share: float = MIN_SHOWN_SHARE) -> tuple[list[Block], int]:
     """Remove the hidden blocks. Return the visible blocks, and the number of hidden blocks and text runs of the page.
 
     Args:
         tree: The page.
         blocks: Some of the page's blocks.
-        max_share: If removal would leave less than this share of their characters, all blocks are returned.
+        min_share: If removal would leave less than this share of the blocks' characters, all blocks are returned.
     """
     hidden = _find_inside(tree, _find_hidden_elements(tree))
     shown = _drop_blocks(tree, blocks, hidden)
-    if sum(len(block.text) for block in shown) < max_share * sum(len(block.text) for block in blocks):
+    if sum(len(block.text) for block in shown) < min_share * sum(len(block.text) for block in blocks):
         return blocks, tree.hidden
     return shown, len(hidden) + tree.hidden
 
 
 def _find_inside(tree: Tree, elements: list[int]) -> list[int]:
-    """Return the indices of all blocks inside any of the elements, which are given by index, in ascending order."""
+    """Return the indices of all blocks inside the elements with the given indices, in ascending order."""
     changes = np.zeros(len(tree.blocks) + 1, np.int64)
     np.add.at(changes, tree.spans[elements, 0], 1)
     np.add.at(changes, tree.spans[elements, 1], -1)
@@ -78,7 +78,7 @@ def _find_inside(tree: Tree, elements: list[int]) -> list[int]:
 
 
 def _drop_blocks(tree: Tree, blocks: list[Block], positions: list[int]) -> list[Block]:
-    """Return the blocks that do not share their innermost element with any of the page's blocks at `positions`."""
+    """Return the blocks whose innermost element is not that of a block of the page with an index in `positions`."""
     nodes = {tree.blocks[place].node for place in positions}
     return [block for block in blocks if block.node not in nodes] if nodes else blocks
 

@@ -86,7 +86,7 @@ class TitleCut(NamedTuple):
     Attributes:
         first: Index of the first piece; -1 if there is no run.
         pieces: Number of pieces in the run.
-        of: Number of pieces in the whole title.
+        of: Total number of pieces in the title.
         before: Number of words before the run.
         after: Number of words after the run.
         sign: Code of the separator after the run (see `SEPARATOR_NUMBERS`); 0 at the end of the title.
@@ -108,7 +108,7 @@ def choose_title(tree: Tree, metas: dict[str, str], address: str) -> str | None:
 
     Args:
         tree: The page.
-        metas: As returned by `collect_metas`.
+        metas: Contents of the `<meta>` tags by name, as returned by `collect_metas`.
         address: URL of the page; "" if unknown.
     """
     sources = collect_title_sources(tree, metas, address)
@@ -126,7 +126,7 @@ def collect_title_sources(tree: Tree, metas: dict[str, str], address: str) -> Ti
 
     Args:
         tree: The page.
-        metas: As returned by `collect_metas`.
+        metas: Contents of the `<meta>` tags by name, as returned by `collect_metas`.
         address: URL of the page; "" if unknown.
     """
     texts = (_get_text(tree, tree.spans[element]) for element in tree.find_elements("h1"))
@@ -146,8 +146,8 @@ def list_candidates(sources: TitleSources) -> dict[str, list[TitleCut]]:
     """List every string that may be the title of a page.
 
     Returns:
-        A dictionary that maps each string to three cuts. They say which pieces of `<title>`, of the shared title and of
-        a heading form the string, in this order; `NO_CUT` if the string is not part of one of these.
+        A dictionary that maps each string to three cuts. They tell which pieces of `<title>`, of the title for sharing,
+        and of a heading form the string, in this order. A cut is `NO_CUT` if the string is not part of that source.
     """
     found: dict[str, list[TitleCut]] = {}
     for source, titles in enumerate(((sources.title,), (sources.shared,), sources.headings)):
@@ -215,7 +215,7 @@ def without_site(title: str, names: set[str], headings: list[str]) -> str:
     Args:
         title: The title.
         names: Names of the site, reduced to lower-case letters and digits.
-        headings: Headings of the page. If the text before the last piece equals a heading, it is taken as the title.
+        headings: Headings of the page. If the text before the last piece equals a heading, it becomes the title.
 
     >>> without_site("Rain in Ayr | The Ayr Post", {"theayrpost"}, [])
     'Rain in Ayr'
@@ -235,7 +235,7 @@ def without_site(title: str, names: set[str], headings: list[str]) -> str:
 def _is_name(piece: str, names: set[str]) -> bool:
     """Return True if a piece of a title is short and equals, contains or is contained in a name of the site.
 
-    `names` are reduced to lower-case letters and digits.
+    `names` contains the site's names, reduced to lower-case letters and digits.
     """
     letters = _keep_letters(piece)
     if not letters or len(piece.split()) > MAX_NAME_WORDS:
@@ -246,9 +246,9 @@ def _is_name(piece: str, names: set[str]) -> bool:
 
 
 def _is_site_piece(pieces: list[str], rest: str, headings: list[str]) -> bool:
-    """Return True if the last piece of a title seems to name the site.
+    """Return True if the last piece of a title seems to be the name of the site.
 
-    This is so if a heading equals the text before it, or if the piece is short and follows a vertical bar.
+    This is the case if a heading equals the text before it, or if the piece is short and follows a vertical bar.
 
     Args:
         pieces: The pieces of the title, alternating with the separators between them.
@@ -263,7 +263,7 @@ def _is_site_piece(pieces: list[str], rest: str, headings: list[str]) -> bool:
 def _get_text(tree: Tree, span: Int64s) -> str:
     """Return the text of the blocks from span[0] up to, but not including, span[1], on one line.
 
-    "" if it is much longer than a title. A page may have many such elements, nested in each other.
+    Return "" if the text is much longer than a title.
     """
     first, last = span.tolist()
     texts = [block.text for block in tree.blocks[first : min(last, first + MAX_TITLE_CHARACTERS)]]
@@ -283,13 +283,13 @@ def _split_words(text: str) -> frozenset[str]:
 
 
 def _overlap(left: frozenset[str], right: frozenset[str]) -> float:
-    """Return the share of the words of two sets that are in both, from 0 to 1."""
+    """Return the fraction of the words of two sets that they have in common, from 0 to 1."""
     both = len(left & right)
     return both / max(1, len(left) + len(right) - both)
 
 
 def _share(left: frozenset[str], right: frozenset[str]) -> float:
-    """Return the share of the left set's words that are in the right set, from 0 to 1."""
+    """Return the fraction of the left set's words that are also in the right set, from 0 to 1."""
     return len(left & right) / max(1, len(left))
 
 
@@ -299,9 +299,9 @@ def _keep_letters(text: str) -> str:
 
 
 def _find_longest_label(host: str) -> str:
-    """Return the longest label of a host that may name the site: "example" for "www.example.org".
+    """Return the longest label of a host that may name the site, such as "example" for "www.example.org".
 
-    "" if there is none.
+    Return "" if there is none.
     """
     return max((label for label in host.split(".") if label not in GENERIC_LABELS), key=len, default="")
 
@@ -383,7 +383,7 @@ def extract_page(html: str, url: str, last_day: str, limits: PageLimits = LIMITS
 
 
 def without_permalink(block: Block) -> Block:
-    """Return a block without the permalink sign that may be at its end, as after headings in documentation."""
+    """Remove the permalink sign from the end of a block, if there is one, as after headings in documentation."""
     sign = block.text[-1:]
     is_permalink = block.links > 0 if sign in ("¶", "\uf0c1") else sign == "#" and block.links == 1
     return block._replace(text=block.text[:-1].rstrip()) if is_permalink else block
@@ -412,12 +412,17 @@ def extract_data_text(scripts: list[str]) -> str:
 
 
 def needs_scripts(tree: Tree, html: str) -> bool:
-    """Return True if a page has scripts, and hardly any text until they have run."""
+    """Return True if a page has scripts and hardly any text that is visible before they run.
+
+    Args:
+        tree: The parsed page.
+        html: The page.
+    """
     return sum(len(block.text) for block in tree.blocks) <= MAX_SHELL_CHARACTERS and "<script" in html.lower()
 
 
 def split_paragraphs(text: str) -> str:
-    r"""Put a blank line between the lines of a text, each of which is a block of the page. Empty lines are removed.
+    r"""Convert a text with one block of a page per line to paragraphs that are separated by a blank line.
 
     >>> split_paragraphs("Heading\nFirst line.\n\n - item")
     'Heading\n\nFirst line.\n\n- item'

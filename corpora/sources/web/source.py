@@ -31,15 +31,15 @@ class CcNewsSource:
     """The `[[source]]` table of kind "cc-news".
 
     path:             an archive, a folder of archives, or a glob
-    hosts:            only pages of these hosts and their subdomains; empty: of all
-    blocked_hosts:    no page of these and their subdomains
-    first_day:        pages of this day and later, YYYY-MM-DD; a page's day is that of its publication if it says one,
-                      else that of its crawl
-    last_day:         pages of this day and earlier
-    truncated:        keep pages that the crawler cut off, which `meta` then says
-    min_whole:        a page is dropped if the chance that its text is whole, which `meta` says, is smaller; 0 to 1
-    max_record_bytes: a longer record, or page after decoding, is dropped
-    split:            cut `.gz` archives into slices; changes no document
+    hosts:            keep only pages from these hosts and their subdomains; empty for all hosts
+    blocked_hosts:    drop pages from these hosts and their subdomains
+    first_day:        drop pages from earlier days, YYYY-MM-DD; a page's day is its day of publication if it is known,
+                      else the day of the crawl
+    last_day:         drop pages from later days
+    truncated:        keep pages that the crawler truncated; `meta` then says so
+    min_whole:        drop a page if the probability that its text is complete, as stated in `meta`, is smaller; 0 to 1
+    max_record_bytes: a record, or a page after decoding, that is longer is dropped
+    split:            cut `.gz` archives into slices; this does not change any document
     """
 
     kind: ClassVar[str] = "cc-news"
@@ -104,7 +104,7 @@ class CcNewsSource:
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         """Yield the records of a slice in file order, and count them in `tally`.
 
-        Each WARC record of a news archive is a record, which is dropped if it is no page.
+        Each WARC record becomes one record, which is marked as dropped if it is not a news page.
 
         Args:
             piece: The slice.
@@ -116,17 +116,15 @@ class CcNewsSource:
         return self._build_format().records(piece, tally)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the bytes of the record at a locator that `records` yielded.
-
-        The record is the WARC record of a news page, with its head and block.
+        """Return the bytes (head and block) of a news page's WARC record, at a locator that `records` yielded.
 
         Raises:
-            InputError: If they cannot be decompressed.
+            InputError: If the bytes cannot be decompressed.
         """
         return self._build_format().raw_record(file, locator)
 
     def _build_format(self) -> ArchivedPages:
-        """Build the format that reads archives with this source's settings."""
+        """Build the record format that reads web archives with this source's settings."""
         return ArchivedPages(**{field.name: getattr(self, field.name) for field in fields(ArchivedPages)})
 
 

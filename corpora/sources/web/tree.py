@@ -61,9 +61,10 @@ MAX_TOKEN_OFFSET = (1 << 31) - 1  # a token has 32 bits for each of its places
 
 
 def _build_rules() -> tuple[list[str], Int64s]:
-    """Return the names of the elements that the kernels treat specially, and the array `rules` of `ScannedPage`.
+    """Return the names of the elements with special rules, and an int64 array of these rules for the kernels.
 
-    The array has a row for each name, and a last one for all other names.
+    The array has one row for each name, and a last row for all other names. `START_DOES` and the constants after it are
+    its columns.
     """
     name_sets = (VOID_TAGS, RAW_TAGS, INLINE_TAGS, P_ENDING_TAGS, SCOPE_TAGS, TABLE_TAGS, IMPLIED_ENDS, ("html",))
     names = sorted({*chain(*name_sets, *(one | other for one, other in IMPLIED_ENDS.values()))})
@@ -144,11 +145,11 @@ def _cut_page(data: bytes, limits: PageLimits) -> tuple[ScannedPage, int]:
     """Cut a page into tokens.
 
     Args:
-        data: The names that the rules are about, followed by the page, as UTF-8.
+        data: UTF-8 bytes: the names of the elements with special rules, followed by the page.
         limits: Size limits of the page.
 
     Returns:
-        The tokens and a status: DONE, UNSURE (only the plain implementation can do it) or TOO_MANY.
+        The tokens and a status: DONE, UNSURE (only the plain implementation can do it) or TOO_MANY (start tags).
     """
     start, max_tokens = len(NAMES_PREFIX), len(data) // 2  # "x<b>" is two tokens
     num_names = len(NAMES) + min(max_tokens, limits.max_nodes) + 1
@@ -175,8 +176,8 @@ def _arrange(data: bytes, page: ScannedPage, limits: PageLimits) -> tuple[PageTa
     """Arrange a page's tokens in a table.
 
     Args:
-        data: As for `_cut_page`.
-        page: The tokens. Those of formatting elements that may be hidden are decided here, in place.
+        data: UTF-8 bytes: the names of the elements with special rules, followed by the page.
+        page: The tokens. For formatting elements that may be hidden, the token's type is decided here, in place.
         limits: Size limits of the page.
 
     Returns:
@@ -203,7 +204,7 @@ def _arrange(data: bytes, page: ScannedPage, limits: PageLimits) -> tuple[PageTa
 
 
 def _decode(data: bytes) -> str:
-    """Decode UTF-8 bytes in which a lone surrogate may have been encoded."""
+    """Decode UTF-8 bytes, which may contain encoded lone surrogates."""
     return data.decode("utf-8", "surrogatepass")
 
 
@@ -211,7 +212,7 @@ def _build_tree(data: bytes, page: ScannedPage, table: PageTable) -> Tree:
     """Build the tree of a page from the table filled by the kernels.
 
     Args:
-        data: The names that the rules are about, followed by the page, as UTF-8.
+        data: UTF-8 bytes: the names of the elements with special rules, followed by the page.
         page: The page's tokens.
         table: The page's elements and text.
     """
@@ -241,10 +242,10 @@ def _build_tree(data: bytes, page: ScannedPage, table: PageTable) -> Tree:
 
 
 def _add_blocks(tree: Tree, data: bytes, table: PageTable) -> Int64s:
-    """Add the blocks of a page to the tree, from the table filled by the kernels.
+    """Add the blocks of a page to the tree, from the table that the kernels have filled.
 
     Returns:
-        An int64 array with the number of blocks before each group of text, and the number of all blocks as last entry.
+        An int64 array with the number of blocks before each group of text. Its last entry is the number of all blocks.
     """
     text = _decode(table.text[: table.state[kernels.SIZE]].tobytes())
     segments = table.segments[: table.state[kernels.SEGMENTS]]
@@ -269,14 +270,15 @@ def _add_blocks(tree: Tree, data: bytes, table: PageTable) -> Int64s:
 
 
 def _add_mixed(blocks: list[Block], node: int, tag: str, data: bytes, segments: list[list[int]]) -> None:
-    """Add the blocks of a group of text that has character references, line breaks or preserved lines.
+    """Add the blocks of a group of text that contains character references, line breaks or preserved lines.
 
     Args:
         blocks: The list to which the blocks are appended.
         node: Index of the innermost element around the text.
         tag: Name of the nearest block element.
         data: UTF-8 bytes of the page, after the element names.
-        segments: The group's segments, as in `PageTable`.
+        segments: The group's segments, as [first byte, first byte after it, 1 if it is in a link]. Both positions are
+            0 for a line break.
     """
     gathered = BlockText()
     for start, stop, in_link in segments:

@@ -139,8 +139,8 @@ class CutRecord(NamedTuple):
         length: Number of bytes.
         data: The bytes; only the first few if the record is too long or faulty.
         fault: "" if the record has the declared length, else a description of the fault.
-        num_starts: Number of lines that look like the beginning of a record. It is 1 for a normal record, more if the
-            page quotes such lines, and 0 if no record begins.
+        num_starts: Number of lines that look like the beginning of a record: 1 for a normal record, more if the page
+            quotes such lines, and 0 if no record begins here.
     """
 
     stream: int
@@ -164,8 +164,8 @@ class WarcHead:
         kind: The type of the record in lower case: warcinfo, response, request, ...
         url: The URL; "" if there is none.
         crawl_day: Day of the crawl in UTC, YYYY-MM-DD.
-        last_day: The same moment's day in the easternmost time zone (UTC+14). No page can have a later date.
-        revision: Second of the crawl as a number, YYYYMMDDHHMMSS.
+        last_day: Day of the crawl in the easternmost time zone (UTC+14). No page can have a later date.
+        revision: Time of the crawl as a number, YYYYMMDDHHMMSS.
         media_type: Media type of the block; "" if not given.
         truncated: The reason why the crawler truncated the block; "" if it is whole.
     """
@@ -180,18 +180,18 @@ class WarcHead:
 
 
 def read_archive(path: Path, start: int, stop: int, max_bytes: int, tally: Tally) -> Iterator[CutRecord]:
-    """Yield the records whose gzip member begins in bytes `start` to `stop` of an archive.
+    """Yield the WARC records of a slice of an archive: those whose gzip member begins in the slice.
 
     A plain archive is read whole.
 
-    The tally counts the lines of the decompressed bytes that look like the beginning of a record, except those inside a
-    record. A record that is skipped or yielded twice is therefore noticed.
+    The tally counts the lines that look like the beginning of a record, except those inside a record, in the
+    decompressed bytes. A record that is skipped or yielded twice is therefore noticed.
 
     Args:
         path: The archive.
         start: Zero, or an offset at which the archive was cut. Reading begins with the first member at or after it.
         stop: First byte after the slice.
-        max_bytes: A record with a longer block is yielded with only the beginning of its data.
+        max_bytes: Maximum length of a record's block. A longer record is yielded with only the beginning of its data.
         tally: Counts the records.
 
     Raises:
@@ -214,7 +214,7 @@ def read_archive(path: Path, start: int, stop: int, max_bytes: int, tally: Tally
 
 
 def inspect_first_member(path: Path) -> tuple[bool, bool]:
-    """Return (True if an archive begins with a WARC record, True if its first gzip member is exactly one record).
+    """Check whether an archive begins with a WARC record, and whether its first gzip member is exactly one record.
 
     Reads at most 256 kB, because the first record of an archive is usually a short description of the crawl.
 
@@ -230,11 +230,11 @@ def inspect_first_member(path: Path) -> tuple[bool, bool]:
 
 
 def _check_cut(path: Path, end: int, stop: int) -> None:
-    """Check that the next slice begins where this slice's last member ends, or is empty.
+    """Check that a slice's last gzip member ends where the next slice, unless that is empty, has its first member.
 
     Args:
         path: The archive.
-        end: Byte after the last member of this slice.
+        end: First byte after the slice's last member.
         stop: First byte after the slice.
 
     Raises:
@@ -251,7 +251,7 @@ def _check_cut(path: Path, end: int, stop: int) -> None:
 
 
 def read_record(path: Path, stream: int, offset: int, length: int) -> bytes:
-    """Read bytes of a record again from an archive; fewer than `length` if the archive ends before.
+    """Read the bytes of a record from an archive. Fewer than `length` bytes are returned if the archive ends early.
 
     Args:
         path: The archive.
@@ -298,9 +298,9 @@ class _MemberCutter:
             yield record
 
     def _locate(self) -> str:
-        """Return the words that name the gzip member in a message, such as " of the member at byte 12".
+        """Return a phrase for error messages that names the gzip member, such as " of the member at byte 12".
 
-        "" for a plain archive.
+        Return "" for a plain archive.
         """
         return "" if self.member.stream < 0 else f" of the member at byte {self.member.stream}"
 
@@ -311,7 +311,7 @@ class _MemberCutter:
         return line
 
     def _cut_record(self, line: bytes) -> CutRecord:
-        """Cut the record whose first line was just read. A faulty one includes the rest of the member."""
+        """Cut the record whose first line, `line`, was just read. A faulty record includes the rest of the member."""
         start = self.offset - len(line)
         if not line.startswith(RECORD_START):
             return self._build_faulty_record(start, line, "does not begin as a record does")
@@ -330,7 +330,7 @@ class _MemberCutter:
         return CutRecord(self.member.stream, start, stop - start, data)
 
     def _read_rest_of_head(self) -> bytes:
-        """Return the lines up to the first blank line, inclusive, or up to about 64 kB."""
+        """Return the lines up to and including the first blank line, or about 64 kB if there is none before."""
         head = b""
         while len(head) < MAX_HEAD_BYTES and (line := self._read_line()):
             head += line
@@ -366,7 +366,7 @@ class _MemberCutter:
         return self._count_starts(self.reader.read(size))
 
     def _count_starts(self, data: bytes) -> bytes:
-        """Return the bytes unchanged, after counting the lines in them that begin a record, and advancing `offset`."""
+        """Count the lines in `data` that begin a record, advance `offset` by its length, and return it unchanged."""
         seen = self._tail + data
         self.num_starts += seen.count(START_LINE)
         self._tail = seen[-len(RECORD_START) :]
@@ -384,7 +384,7 @@ class ParsedRecord(NamedTuple):
 def parse_record(data: bytes) -> ParsedRecord:
     """Split a WARC record's bytes into its head and block, and parse the head.
 
-    The block has the length that the head declares, at most.
+    The block is cut to the length that the head declares; it is shorter if the data ends early.
 
     Raises:
         BadRecord: If the head is too long, or has an unknown version.
@@ -399,7 +399,7 @@ def parse_record(data: bytes) -> ParsedRecord:
 
 
 def _find_block_bytes(head: Head) -> int:
-    """Return the block length declared in a head; 0 if it is missing, or if fields that define it are repeated."""
+    """Return the block length declared in a head; 0 if it is missing or declared more than once."""
     fields = [(name, value) for name, value in head.fields if name in UNIQUE_FIELDS][: len(UNIQUE_FIELDS)]
     length = BLOCK_BYTES.fullmatch(dict(fields).get(b"Content-Length", b""))
     return int(length[0]) if length else 0
@@ -408,7 +408,7 @@ def _find_block_bytes(head: Head) -> int:
 def parse_warc_head(head: Head) -> WarcHead:
     """Interpret the fields of a WARC record's head.
 
-    A date may be less precise than a second (WARC 1.1). It is taken as the first second of its year, month or day.
+    A date may be less precise than a second (WARC 1.1). It then means the first second of that year, month or day.
 
     Raises:
         BadRecord: If the date is invalid or missing.
@@ -431,10 +431,10 @@ def _get_text(head: Head, name: bytes) -> str:
 
 
 def _parse_moment(date: str) -> datetime:
-    """Parse a WARC date, in UTC and possibly without its last parts, to the first second that it covers.
+    """Parse a WARC date in UTC, such as "2019-11" or "2019-11-20T10:00:00Z", and return the first moment it covers.
 
     Raises:
-        BadRecord: If it is no date.
+        BadRecord: If the date is invalid.
     """
     match = DATE.fullmatch(date)
     if match is None:

@@ -56,7 +56,7 @@ class WikiPage:
 
     Attributes:
         id: The page's id in its wiki.
-        title: The title with its namespace, as in "Talk:Ayr".
+        title: The title with its namespace, such as "Talk:Ayr".
         namespace: Number of the namespace; None in exports older than schema 0.6, which lack it.
         redirect: Title of the page that this one redirects to; None for other pages.
         revision: Id of the revision; None if not given.
@@ -81,10 +81,10 @@ class SiteInfo:
 
     Attributes:
         base: URL of a page without the title; None if not given.
-        namespaces: Name of a namespace -> its number.
+        namespaces: Maps names of namespaces to their numbers.
         has_root: True if the file has the tag `<mediawiki>`; excerpts of dumps may lack it.
         is_utf16: True if the file is encoded in UTF-16, which is rare.
-        language: Language code that the export gives for its pages.
+        language: Language code that the export states for its pages.
     """
 
     base: str | None
@@ -107,12 +107,12 @@ class SiteInfo:
         return host[1].lower() if host else self.language
 
     def find_namespace(self, title: str) -> int:
-        """Return the number of the namespace that a title's prefix names; 0 (articles) if there is no known prefix."""
+        """Return the number of the namespace in a title's prefix; 0 (articles) if there is no known prefix."""
         return self.namespaces.get(title.partition(":")[0], 0) if ":" in title else 0
 
 
 class PageCounter:
-    """Counts `<page>` tags in consecutive chunks of bytes by plain search, independently of the cutter."""
+    """Counts `<page>` tags in consecutive chunks of bytes by plain search, independently of `PageCutter`."""
 
     def __init__(self) -> None:
         self._tail = b""
@@ -140,7 +140,7 @@ class PageCutter:
             the previous slice.
 
     Attributes:
-        is_closed: True once the end tag of the root element, `</mediawiki>`, was seen.
+        is_closed: True once the end tag of the root element, `</mediawiki>`, has been seen.
         has_begun: True once a page has begun, or from the start if the chunks begin at the start of the file.
         is_done: True once the first page of the next slice has begun.
     """
@@ -187,7 +187,7 @@ class PageCutter:
             yield self._cut_page(self._page_start, self._buffer_start + len(self._buffer), "no end")
 
     def _start_page(self, position: int) -> Iterator[CutPage]:
-        """Process a `<page>` tag at this position. Yield the page before it if that has no end tag."""
+        """Process a `<page>` tag at `position`. If the page before it has no end tag, yield that page."""
         if self._page_start is not None:
             yield self._cut_page(self._page_start, position, "no end")
         if self._stop is not None and position >= self._stop:
@@ -197,7 +197,7 @@ class PageCutter:
         self._page_start, self._tag_end = position, position + len(b"<page>")
 
     def _end_page(self, position: int) -> Iterator[CutPage]:
-        """Process a `</page>` tag that ends at this position, and yield the page that it ends."""
+        """Process a `</page>` tag that ends at `position`, and yield the page that it closes."""
         if self._page_start is None and self.has_begun:
             yield self._cut_page(position - END_TAG_BYTES, position, "no start")
         elif self._page_start is not None:
@@ -205,9 +205,9 @@ class PageCutter:
         self._page_start, self._tag_end = None, position
 
     def _cut_page(self, start: int, end: int, fault: str) -> CutPage:
-        """Return the page in bytes `start` to `end`, counted from the first chunk, with its place in the file.
+        """Build the page in bytes `start` to `end`, counted from the first chunk, with its position in the file.
 
-        `fault` is "" for a page with both tags.
+        `fault` is "" for a complete page, else "no end", "no start" or "too large".
         """
         if end - start > self.max_page_bytes:
             fault = fault or "too large"
@@ -265,7 +265,7 @@ def parse_page(data: bytes) -> WikiPage:
 
 
 def _parse_number(element: etree._Element, tag: str) -> int | None:
-    """Return the whole number in an element's child `tag`; None if there is no such child.
+    """Return the integer in an element's child `tag`; None if there is no such child.
 
     Raises:
         BadRecord: If the child contains something else.
@@ -279,7 +279,7 @@ def _parse_number(element: etree._Element, tag: str) -> int | None:
 
 
 def parse_site_info(head: bytes) -> SiteInfo | None:
-    """Parse the information about a wiki from the first bytes of an export; None if they do not begin an export.
+    """Parse the information about a wiki from the first bytes of an export. Return None if this is not an export.
 
     Patterns are used instead of a parser, because the head of a dump that was split into pieces may end anywhere.
     """
@@ -374,8 +374,8 @@ def read_stream_starts(file: RawFile, index: Path) -> list[int]:
         The offsets in ascending order.
 
     Raises:
-        InputError: If the index is damaged, the offsets are not ascending or are outside the file, or no stream begins
-            at most of them.
+        InputError: If the index is damaged, the offsets are not ascending or are outside the file, or most of them are
+            not the start of a stream.
     """
     starts = list(dict.fromkeys(entry.stream for entry in read_index(index, 0, 1 << 62)))
     with parse_raw_path(file.path).open("rb") as stream:

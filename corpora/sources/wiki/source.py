@@ -107,12 +107,13 @@ URL_SAFE = ";@$!*(),/~:"  # what MediaWiki leaves as it is in the address of a p
 class WikipediaSource:
     """The `[[source]]` table of kind "wikipedia".
 
-    path:           a dump, a folder of dumps, or a glob; all of one wiki (its index is found next to a dump)
-    namespaces:     numbers of the namespaces with pages that are documents
-    drop:           kinds of pages that are no documents: "redirect", "disambiguation", "list", "stub"
-    lists:          list items of six words and more are "sentences", or "drop" all
-    math:           for formulas in TeX a "placeholder", their "tex", or "drop"
-    license:        of the text; None: by the wiki and the dump's date, or else each revision's
+    path:           a dump, a folder of dumps, or a glob; all dumps are of one wiki (a dump's index is next to it)
+    namespaces:     numbers of the namespaces whose pages become documents
+    drop:           kinds of pages to drop: "redirect", "disambiguation", "list", "stub"
+    lists:          "sentences" keeps list items of six or more words, "drop" removes all list items
+    math:           formulas in TeX: "placeholder" replaces them, "tex" keeps their TeX, "drop" removes them
+    license:        license of the text; None to derive it from the wiki and the date of the dump, or else from the
+                    date of each revision
     max_page_bytes: a longer page is dropped
     """
 
@@ -213,7 +214,7 @@ class WikipediaSource:
         The record is a wiki page, from `<page>` to `</page>`.
 
         Raises:
-            InputError: If they cannot be decompressed.
+            InputError: If the bytes cannot be decompressed.
         """
         try:
             return read_at(file, locator.stream, locator.offset, locator.length)
@@ -234,15 +235,15 @@ class WikipediaSource:
     def build_record(
         self, page: CutPage, file: RawFile, site: SiteInfo, wikitext: WikitextSettings, tally: Tally
     ) -> Record:
-        """Build the record of a page: an article's prose, or a dropped record. Counts unknown templates in the tally.
+        """Build the record of a page, and count its unknown templates. A page that is not kept yields a dropped record.
 
         Args:
             page: The page and its position.
             file: The dump.
             site: Information about the wiki from the dump.
-            wikitext: As returned by `build_wikitext_settings`.
+            wikitext: The settings for extracting prose, as returned by `build_wikitext_settings`.
             tally: Counts the templates that are missing from all template tables, and knows which records crashed
-                earlier.
+                earlier and must be skipped.
         """
         locator = Locator(
             file=file.name, sha256=file.sha256, stream=page.stream, offset=page.offset, length=page.length
@@ -284,9 +285,9 @@ class WikipediaSource:
         )
 
     def _judge_page(self, page: WikiPage, kind: str, site: SiteInfo) -> Drop | None:
-        """Return a `Drop` if a page is not a document; otherwise None.
+        """Return a `Drop` if a page must not become a document, else None.
 
-        It is judged by its namespace, its kind (the result of `classify_page`), its model, and whether it has text.
+        The page's namespace, its kind (the result of `classify_page`), its content model and its text decide.
         """
         namespace = site.find_namespace(page.title) if page.namespace is None else page.namespace
         if namespace not in self.namespaces:
@@ -369,7 +370,7 @@ class _SliceReader:
         Args:
             pieces: The bytes of the slice, in chunks.
             expects_end: True to check for `</mediawiki>` if the slice ends the file.
-            is_separate: True if no page crosses the ends of the slice.
+            is_separate: True if no page extends across the beginning or end of the slice.
             following: The bytes after the slice, in which its last page may end.
 
         Raises:
@@ -404,7 +405,7 @@ class _SliceReader:
         return self.source.build_record(page, self.file, self.site, self.wikitext, self.tally)
 
     def _refuse_end(self, fault: DamagedBytes) -> None:
-        """Raise an error if the damage is that the file ends too early; otherwise do nothing.
+        """Raise an error if the damage means that the file ends too early; otherwise do nothing.
 
         Raises:
             InputError: If the last stream of the file is truncated.
@@ -415,7 +416,7 @@ class _SliceReader:
             ) from fault
 
     def _drop_lost_pages(self, fault: DamagedBytes, promised: list[IndexEntry]) -> Iterator[Record]:
-        """Yield a damaged record for each page of a damaged stream that is listed in the index and was not read.
+        """Yield a dropped record for each page of a damaged stream that the index lists and that was not read.
 
         Args:
             fault: The damage.
@@ -435,7 +436,7 @@ def read_site(path: str, sha256: str) -> SiteInfo:
 
     Args:
         path: The dump.
-        sha256: Digest of its content; only used as part of the cache's key.
+        sha256: Digest of the dump's content. It is only part of the cache's key.
 
     Raises:
         InputError: If the file cannot be read, is not a MediaWiki dump, or is from a project without articles.
@@ -459,7 +460,7 @@ def read_site(path: str, sha256: str) -> SiteInfo:
 def _read_head(path: Path) -> tuple[bytes, bool]:
     """Return the first bytes of a dump, converted to UTF-8, and True if the file is encoded in UTF-16.
 
-    They reach at least to the end of the site's information, or to 1 MiB.
+    They contain all information about the wiki, unless it is longer than 1 MiB.
 
     Raises:
         InputError: If the file is damaged.
@@ -514,7 +515,7 @@ def classify_page(page: WikiPage, wiki: str = "en") -> str:
 
 
 def find_wiki_code(dump: str, site: SiteInfo) -> str:
-    """Return the language code of a dump, from the name of the file if it is that of a Wikipedia dump.
+    """Return the language code of a dump, from its file name if this is a Wikipedia dump's, else from its head.
 
     The file name takes precedence because excerpts of dumps sometimes have the head of another wiki.
 
@@ -539,7 +540,7 @@ def build_page_url(site: SiteInfo, title: str) -> str | None:
 
 
 def find_dump_license(site: SiteInfo, dump: str, timestamp: str | None) -> str | None:
-    """Return the license of a Wikimedia wiki's text on the day of the dump, or else on the day of the revision.
+    """Return the license that a Wikimedia wiki used on the day of the dump or, if unknown, on the day of the revision.
 
     Args:
         site: Information about the wiki from the dump.

@@ -48,10 +48,10 @@ class RecordCutter:
 
     Attributes:
         head: The bytes before the first record, at most 1 MiB of them.
-        root: Name of the file's first element, with its prefix; b"" if none has been seen yet.
+        root: Name of the file's first element, with its namespace prefix; b"" if none has been seen yet.
         open_start: Offset at which the current record begins; None between records. If it is not None after the last
             chunk, the file ends inside a record.
-        is_closed: True once the root's end tag was seen after the last record.
+        is_closed: True once the root element's end tag has been seen after the last record.
         num_records: Number of records so far.
     """
 
@@ -89,7 +89,7 @@ class RecordCutter:
         yield from self._cut_records(self._tail, len(self._tail))
 
     def _cut_records(self, data: bytes, stop: int) -> Iterator[CutElement]:
-        """Yield the records that end in the first `stop` bytes of the unprocessed data, and keep the rest for later."""
+        """Yield the records that end in `data[:stop]`, the unprocessed bytes, and keep the other bytes for later."""
         start_of_rest = at = 0
         positions = {needle: data.find(needle, 0, stop) for needle in self._needles}
         while at < stop:
@@ -141,7 +141,7 @@ class RecordCutter:
 
         Args:
             data: The bytes being processed.
-            start_of_rest: First byte in `data` that was not added to a record yet.
+            start_of_rest: Index of the first byte in `data` that has not been added to a record yet.
             match: A match of the tag in `data`.
         """
         start, stop = self._tail_start + match.start(), self._tail_start + match.end()
@@ -174,7 +174,7 @@ class RecordCutter:
         self.is_closed = self.is_closed or (bool(self.root) and b"</" + self.root in data)
 
     def _end_record(self, stop: int, fault: str) -> CutElement:
-        """Return the current record, which ends before byte `stop` of the file, and begin to wait for the next one."""
+        """Return the current record, which ends before byte `stop` of the file, and prepare for the next record."""
         assert self.open_start is not None, "a record ends that has not begun"
         data, start = b"".join(self._kept), self.open_start
         self.open_start, self._kept, self._size = None, [], 0
@@ -193,10 +193,10 @@ def _find_safe_length(data: bytes) -> int:
 
 
 class RecordCounter:
-    """Counts the start tags of records in consecutive chunks by plain search, independently of the cutter.
+    """Counts the start tags of records in consecutive chunks by plain search, independently of `RecordCutter`.
 
     Args:
-        name: Name of the records' element, without namespace prefix.
+        name: Name of the element that is a record, without namespace prefix.
     """
 
     def __init__(self, name: str) -> None:
@@ -219,13 +219,13 @@ class RecordCounter:
         return self._count(self._tail)
 
     def _count(self, data: bytes) -> int:
-        """Count the start tags in bytes that follow those counted before, outside comments and CDATA sections."""
+        """Count the start tags in the next bytes, `data`, outside comments and CDATA sections."""
         if self._section_end or any(opening in data for opening in SECTION_ENDS):
             data = b"<>".join(self._iter_outside(data))  # so that no tag continues after a comment in it
         return sum(self._count_one(data, start) for start in self._starts)
 
     def _iter_outside(self, data: bytes) -> Iterator[bytes]:
-        """Yield the bytes before, between and after comments and CDATA sections. These cannot be nested.
+        """Yield the bytes outside comments and CDATA sections. These cannot be nested.
 
         A comment may begin in one call and end in a later one.
         """
@@ -241,7 +241,7 @@ class RecordCounter:
             at, self._section_end = (match.end(), SECTION_ENDS[match[0]]) if match else (len(data), b"")
 
     def _count_one(self, data: bytes, start: bytes) -> int:
-        """Count the complete tags in the data that begin with `start`, which is "<NAME" or ":NAME"."""
+        """Count the complete tags in `data` that begin with `start`, which is "<NAME" or ":NAME"."""
         count, at = 0, data.find(start)
         while at >= 0:
             after = data[at + len(start) : at + len(start) + 1]
@@ -254,7 +254,7 @@ class RecordCounter:
 
 
 def find_root_name(head: bytes) -> bytes:
-    """Return the name of an XML file's first element, with its prefix; b"" if there is no element yet.
+    """Return the name of an XML file's first element, with its namespace prefix; b"" if `head` has no element.
 
     >>> find_root_name(b'<?xml version="1.0"?><!DOCTYPE a [<!ELEMENT b ANY>]><!-- <c> --><a:d x="1">')
     b'a:d'

@@ -32,7 +32,7 @@ class XmlFile:
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         """Yield the records of a slice in file order, and count them in `tally`.
 
-        They are found with the preset that the file's root element selects.
+        Which elements are records depends on the preset that matches the file's root element.
 
         Args:
             piece: The slice, which is the whole file.

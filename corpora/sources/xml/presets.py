@@ -50,7 +50,7 @@ def _build_preset(
 
     Args:
         record: Name of the element that is a record.
-        fields: The paths of each field.
+        fields: The paths to the content of each field of a record.
         others: Tables for records of other kinds in the same files.
         more: The table's other keys, which are fields of `Preset`.
     """
@@ -86,5 +86,5 @@ def find_preset(path: Path) -> str:
 
 
 def describe_preset(preset: str) -> str:
-    """Return the words for files of a preset when they are reported as unread: "XML of preset pubmed"."""
+    """Return the kind under which unread files of a preset are reported, such as "XML of preset pubmed"."""
     return f"XML of preset {preset}"

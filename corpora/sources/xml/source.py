@@ -149,7 +149,7 @@ class RecordForm:
     """Describes how records with one element name are read.
 
     Attributes:
-        paths: Field of a record -> its paths, in order of preference.
+        paths: Maps fields of a record to their paths, in order of preference.
         layout: The layout of the record's text.
         key: A description of the paths of the key, for error messages.
     """
@@ -182,7 +182,7 @@ def parse_path(text: str, prefix: str) -> FieldPath:
 
     Args:
         text: The path.
-        prefix: Beginning of the error message, which says where the path comes from.
+        prefix: Beginning of the error message, which tells where the path comes from.
 
     Raises:
         InputError: If the path is invalid.
@@ -228,7 +228,7 @@ def parse_step(text: str, prefix: str) -> PathStep:
 
     Args:
         text: The element.
-        prefix: Beginning of the error message, which says where the element comes from.
+        prefix: Beginning of the error message, which tells where the element comes from.
 
     Raises:
         InputError: If the text has any other form.
@@ -240,10 +240,10 @@ def parse_step(text: str, prefix: str) -> PathStep:
 
 
 def find_all(record: Any, path: FieldPath) -> list[Any]:
-    """Return the elements that a path finds below a record, or the values of their attribute; [] if there are none.
+    """Return the elements below a record that match a path, or the values of their attribute; [] if there are none.
 
-    The result follows the order of the elements found by the previous step. With `//`, an element can be found several
-    times: `//sec//p` finds a paragraph once for each section around it.
+    The result is ordered by the elements that the previous step found. With `//`, an element can occur several times:
+    `//sec//p` finds a paragraph once for each section around it.
     """
     elements = [record]
     for step in path.steps:
@@ -269,7 +269,7 @@ def is_match(element: Any, step: PathStep) -> bool:
 
 
 def _get_attribute(element: Any, name: str) -> str | None:
-    """Return the value of an element's attribute, compared without its namespace; None if it is missing."""
+    """Return the value of the attribute `name` of an element, ignoring namespaces; None if it is missing."""
     return next((str(value) for key, value in element.attrib.items() if _strip_ns(key) == name), None)
 
 
@@ -317,7 +317,7 @@ def with_characters(data: bytes) -> bytes:
     """Replace HTML's named entities with their characters, except in CDATA sections. XML's five entities are kept.
 
     Raises:
-        BadRecord: If there is an entity that only a DTD could define.
+        BadRecord: If another entity occurs, which only a DTD could define.
 
     >>> with_characters(b"<a>&eacute; &lt; <![CDATA[&nbsp;]]></a>").decode()
     '<a>é &lt; <![CDATA[&nbsp;]]></a>'
@@ -331,10 +331,10 @@ def with_characters(data: bytes) -> bytes:
 
 
 def _replace_entity(match: "re.Match[bytes]") -> bytes:
-    """Return the UTF-8 character of a matched entity, or XML's five entities unchanged.
+    """Return the character of a matched HTML entity in UTF-8. XML's five entities are returned unchanged.
 
     Raises:
-        BadRecord: If only a DTD could define it.
+        BadRecord: If only a DTD could define the entity.
     """
     name = match[1]
     if name in XML_ENTITIES:
@@ -349,7 +349,7 @@ def _replace_entity(match: "re.Match[bytes]") -> bytes:
 def extract_paragraphs(element: Any, layout: TextLayout) -> list[str]:
     """Return the text of an XML element as a list of paragraphs.
 
-    The element's label, if any, precedes the first one.
+    If the element has a label, it is put before the first paragraph.
     """
     pieces: list[str] = []
     _collect_text(element, layout, pieces)
@@ -376,7 +376,7 @@ def without_marks(text: str) -> str:
 def _collect_text(element: Any, layout: TextLayout, pieces: list[str]) -> None:
     """Append the pieces of an element's text to `pieces`, in order.
 
-    They include `PARAGRAPH_BREAK` around blocks and `MARK` for each reference mark that is left out.
+    `PARAGRAPH_BREAK` is added around blocks, and `MARK` in place of each reference mark.
     """
     pieces.append(element.text or "")
     is_split = len(element) == 0 or _strip_ns(element.tag) in layout.blocks or not _is_in_sentence(element)
@@ -398,9 +398,9 @@ def _collect_text(element: Any, layout: TextLayout, pieces: list[str]) -> None:
 
 
 def _show_formula(element: Any) -> str:
-    """Convert a formula element to text, from its TeX, its MathML or its words; "[formula]" if it is too complex.
+    """Convert a formula element to text, from its TeX, its MathML or its words.
 
-    "" if it is empty.
+    Return "[formula]" if the formula is too complex, and "" if the element is empty.
     """
     within = [each for each in element.iter(etree.Element) if _strip_ns(each.tag) in ("tex-math", "math")]
     tex = next(
@@ -430,21 +430,21 @@ def _get_text(element: Any) -> str:
 
 
 def _is_in_sentence(element: Any) -> bool:
-    """Return True if there are words directly before or after an element, such as a reference to another claim."""
+    """Return True if there are words directly before or after an element, so that it is part of a sentence."""
     before, parent = element.getprevious(), element.getparent()
     text = before.tail if before is not None else parent.text if parent is not None else ""
     return bool((text or "").strip() or (element.tail or "").strip())
 
 
 def _has_only_title(section: Any, layout: TextLayout) -> bool:
-    """Return True for a section that consists only of a title once tables, supplements etc. are removed."""
+    """Return True for a section that has only a title left after skipped elements, such as tables, are removed."""
     names = [_strip_ns(child.tag) for child in section.iterchildren(etree.Element)]
     read = [name for name in names if name not in layout.skip]
     return read == ["title"] and not {"label", "title"}.issuperset(names)
 
 
 def _is_mark(element: Any, layout: TextLayout) -> bool:
-    """Return True if an element is one of `marks` and has no letters, or only one raised letter (a footnote sign)."""
+    """Return True if an element matches `layout.marks` and has no letters except a raised letter (a footnote sign)."""
     if not any(is_match(element, step) for step in layout.marks):
         return False
     text = _get_text(element).strip(" []()")
@@ -492,17 +492,19 @@ class XmlSource:
     """The `[[source]]` table of kind "xml".
 
     path:             a file, a folder or a glob: `.xml`, `.nxml`, each also `.gz`, `.zst`, `.bz2` or `.xz`
-    preset:           "pubmed", "jats" or "patent" (of every format since 2001): fills in what is not given below
+    preset:           "pubmed", "jats" or "patent" (all formats since 2001): provides the settings not given below
     record:           name of the element that is a record
-    fields:           paths below it, one or a list, for each of `text` (paragraphs of all that are found), `key`,
-                      `revision` (a number or date), `version`, `title`, `url`, `date`, `license`, `group` (the first
-                      path that finds something); `a/b`, `a//b`, `a[@b='c']`, `a/@b`
-    deleted:          `container/element`: an element that holds the key of a record to be taken away
-    file_order:       regular expression with groups that find a number in a file's name: later files revise others
-    blocks:           elements in a text that are paragraphs of their own
-    skip:             elements in a text that are left out
-    marks:            elements in a text that are left out if they hold no letter: numbers of references
-    label:            attribute of a text's element that is put before it, as in "METHODS: ..."
+    fields:           for each field, a path or list of paths below the record: `text` (all elements found become
+                      paragraphs), and `key`, `revision` (a number or date), `version`, `title`, `url`, `date`,
+                      `license`, `group` (the first path that finds something is used); a path is `a/b`, `a//b`,
+                      `a[@b='c']` or `a/@b`
+    deleted:          `container/element`: an element that contains the key of a record to delete
+    file_order:       regular expression with groups that match a number in a file's name: files with a higher number
+                      revise the others
+    blocks:           elements in a text that are separate paragraphs
+    skip:             elements in a text that are omitted
+    marks:            elements in a text that are omitted if they contain no letter, such as reference numbers
+    label:            attribute of a text's element that is put before the text, as in "METHODS: ..."
     max_record_bytes: a longer record is dropped
     """
 
@@ -569,10 +571,10 @@ class XmlSource:
         return self._fill_in(PRESETS.get(self.preset, Preset(record="", fields={})))
 
     def _fill_in(self, base: Preset) -> Preset:
-        """Return the source's settings, with missing ones taken from a preset or one of its `others`.
+        """Return the source's settings, with missing ones taken from `base`, a preset or one of its `others`.
 
         Raises:
-            InputError: If a field's paths are of another type or empty.
+            InputError: If the paths of a field are empty, or neither a string nor a list of strings.
         """
         paths = {key: _to_paths(self.name, key, value) for key, value in self.fields.items()}
         return Preset(
@@ -596,7 +598,7 @@ class XmlSource:
         """Parse the paths and element names in a preset.
 
         Raises:
-            InputError: If one is invalid.
+            InputError: If a path or element is invalid.
         """
         prefix = f"Source {self.name!r}: fields"
         marks: list[PathStep] = [parse_step(mark, f"Source {self.name!r}: marks") for mark in form.marks]
@@ -676,9 +678,8 @@ class XmlSource:
     def raw_record(self, file: Path, locator: Locator) -> bytes:
         """Return the bytes of the record at a locator that `records` yielded.
 
-        The record is the XML element of a record or deletion. A compressed file is decompressed from its beginning.
-
-        A compressed file is decompressed from its beginning.
+        These are the bytes of the XML element of a record or deletion. A compressed file is decompressed from its
+        beginning.
 
         Raises:
             InputError: If the file cannot be read.
@@ -686,7 +687,7 @@ class XmlSource:
         return read_again(file, locator.offset, locator.length)
 
     def _cut_file(self, file: RawFile, cutter: RecordCutter, tally: Tally) -> Iterator[CutElement]:
-        """Yield the elements cut out of a file, and count its records in the tally as the bytes pass.
+        """Yield the elements cut out of a file, and count the file's records in the tally along the way.
 
         Raises:
             InputError: During iteration, if the file is damaged, truncated or UTF-16, or contains no records.
@@ -737,9 +738,9 @@ class XmlSource:
             )
 
     def _build_record(self, cut: CutElement, file: RawFile, head: bytes, tally: Tally) -> Record:
-        """Build the record of a cut element. One that is too large or cannot be read is dropped.
+        """Build the record of a cut element. An element that is too large or cannot be read yields a dropped record.
 
-        `head` are the bytes of the file before its first record.
+        `head` contains the bytes of the file before its first record.
         """
         locator = build_locator(file, cut.offset, cut.length)
         if cut.fault == "too large":
@@ -758,7 +759,7 @@ class XmlSource:
         return Record(locator=locator, raw=raw, drop=None if fields["text"] else Drop("empty"), **fields)
 
     def _read_fields(self, element: Any, file: RawFile, form: RecordForm) -> dict[str, Any]:
-        """Read the fields of a record's element, by attribute of `Record`.
+        """Read the fields of a record's element. Return them by attribute of `Record`.
 
         Raises:
             BadRecord: If the record has no key, or an invalid version.
@@ -783,7 +784,9 @@ class XmlSource:
     # Revisions and deletions
 
     def _compute_revision(self, element: Any, file: RawFile, form: RecordForm) -> int | None:
-        """Return the number that orders records with the same key; None if the record has nothing to order by.
+        """Return the number that orders records with the same key; the highest one is kept.
+
+        Return None if the record has no revision, and neither versions nor the setting `file_order` are used.
 
         Args:
             element: The record's element.
@@ -803,10 +806,10 @@ class XmlSource:
         return _combine_revision(version, self._find_file_number(file) or 0, value or 0)
 
     def _find_file_number(self, file: RawFile) -> int | None:
-        """Return the number in a file's name, by the setting `file_order`; None if it has none.
+        """Return the number in a file's name, as matched by the setting `file_order`; None if it does not match.
 
         Raises:
-            InputError: If the number has more than six digits.
+            InputError: If the groups match anything but a number of at most six digits.
         """
         if not self._form.file_order:
             return None
@@ -857,8 +860,8 @@ class XmlSource:
         """Build the dropped record of a deletion.
 
         Args:
-            data: The bytes of its element.
-            locator: Their position.
+            data: The bytes of the deletion's element.
+            locator: The position of these bytes.
             number: The number in the file's name.
             place: The file and the container, for error messages.
 
@@ -885,10 +888,10 @@ def _to_paths(name: str, key: str, value: Any) -> tuple[str, ...]:
     Args:
         name: Name of the source, for error messages.
         key: The field.
-        value: Its value in the recipe.
+        value: The field's value in the recipe.
 
     Raises:
-        InputError: If the value is of another type or empty.
+        InputError: If the value is empty, or neither a string nor a list of strings.
     """
     paths = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, (list, tuple)) else ()
     if not paths or not all(isinstance(path, str) and path for path in paths):
@@ -897,7 +900,7 @@ def _to_paths(name: str, key: str, value: Any) -> tuple[str, ...]:
 
 
 def _combine_revision(version: str | None, file_number: int, number: int) -> int:
-    """Return a number that orders by version (1 if not given), then by file, then by the number in the record.
+    """Return a number that orders records by version (1 if not given), then by file, then by the record's own number.
 
     Raises:
         BadRecord: If the version or the number in the record is invalid.
@@ -910,7 +913,7 @@ def _combine_revision(version: str | None, file_number: int, number: int) -> int
 
 
 def _parse_number(hit: Any) -> int | None:
-    """Convert a whole number to an int, or a date to the number YYYYMMDD. Return None for anything else.
+    """Parse an integer, or a date as the number YYYYMMDD. Return None for anything else.
 
     `hit` is a result of `find_all`.
     """

@@ -70,7 +70,7 @@ class BatchChecks:
         return self.offset + self.metadata_bytes + self.body_bytes
 
     def to_json(self) -> dict[str, Any]:
-        """Convert to the JSON object that is stored in part records.
+        """Convert the checks of this batch to the JSON object that is stored in part records.
 
         The keys are "rows", "bytes" (offset, length of the metadata, length of the body), "content", "digests" and, if
         the rows are sorted, "keys" (first and last).
@@ -89,7 +89,7 @@ class BatchChecks:
 
         Raises:
             KeyError: If a field is missing.
-            ValueError: If `content` has another form.
+            ValueError: If `content` is malformed.
         """
         offset, metadata_bytes, body_bytes = data["bytes"]
         first, last = data.get("keys", (0, 0))
@@ -126,7 +126,7 @@ class TableChecks:
         return self.batches[-1].end if self.batches else self.head_bytes
 
     def to_json(self) -> dict[str, Any]:
-        """Convert to the JSON object that is stored in part records.
+        """Convert the checks of this file to the JSON object that is stored in part records.
 
         The keys are the attributes. `batches` is a list of the objects from `BatchChecks.to_json`.
         """
@@ -139,7 +139,7 @@ class TableChecks:
 
         Raises:
             KeyError, TypeError: If a field is missing or unknown.
-            ValueError: If the content of a batch has another form.
+            ValueError: If the content of a batch is malformed.
         """
         return TableChecks(**{**data, "batches": tuple(BatchChecks.from_json(batch) for batch in data["batches"])})
 

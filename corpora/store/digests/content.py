@@ -1,4 +1,4 @@
-"""Content: what came out, as one number that does not depend on how it was cut.
+"""Content: a digest of rows that does not depend on how they are divided.
 
 `compute_content` digests the logical rows of a table in order. The digest of two tables one after the other is the sum
 of their digests (`Content.__add__`), so it is the same whatever parts, files or record batches the rows were written
@@ -64,7 +64,7 @@ class Content:
         """Parse the string returned by `str`.
 
         Raises:
-            ValueError: If the string has another form.
+            ValueError: If the string is malformed.
         """
         rows, digest = text.split(".")
         return Content(int(rows), int(digest, 16))
@@ -189,7 +189,7 @@ def _to_row_bytes(batch: pa.RecordBatch) -> _RowBytes:
 
 
 def _digest_rows_plain(row_bytes: _RowBytes, seed: bytes) -> Content:
-    """Compute the content of rows one by one. Each row is hashed by its fixed-length values, then by its streams.
+    """Compute the content of rows, one row at a time. First a row's fixed-length values are hashed, then its streams.
 
     Args:
         row_bytes: The bytes of the rows.

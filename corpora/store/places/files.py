@@ -257,7 +257,7 @@ def _remove_if_abandoned(path: Path) -> bool:
 
 @contextmanager
 def replace_file(path: Path, is_only_writer: bool = False) -> Iterator[Path]:
-    """Yield a temporary path to write to, and move the file there to `path` if the block succeeds.
+    """Yield a temporary path to write to. If the block succeeds, move the written file to `path`.
 
     If the block raises an exception, the file at `path` is unchanged and the temporary file is removed. The block must
     close the file that it writes.
@@ -351,7 +351,7 @@ def is_transient(error: OSError) -> bool:
 def explain_write_errors(path: str) -> Iterator[None]:
     """Convert an OSError inside the block to an InputError with the cause and a remedy.
 
-    `path` is the path or address that is written, for the message.
+    `path` is the path or address that the block writes to. It is named in the message.
     """
     try:
         yield
@@ -367,8 +367,8 @@ def explain_read_errors(path: str, act: str = "read") -> Iterator[None]:
     FileNotFoundError is propagated. It is also raised if a folder is found instead of a file, or vice versa.
 
     Args:
-        path: The path or address that is read, for the message.
-        act: The verb for the message, as in "Cannot read".
+        path: The path or address that the block reads. It is named in the message.
+        act: The verb of the message, e.g. "read" for "Cannot read ...".
     """
     try:
         yield

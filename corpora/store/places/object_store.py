@@ -85,7 +85,7 @@ class ObjectFiles:
         """Look up the size and type of objects like pyarrow's `FileSystem.get_file_info`, with retries.
 
         Args:
-            selected: Bucket and path of one object, or a selector of many.
+            selected: Bucket and path of one object, or a `FileSelector` for many.
 
         Returns:
             A `pyarrow.fs.FileInfo` for a path (of type NotFound if there is no such object), or a list of them for a
@@ -121,7 +121,7 @@ class ObjectFiles:
         return ObjectFile(self, path, self.retry(lambda: self._files.open_input_file(path)), address)
 
     def delete_file(self, path: str) -> None:
-        """Delete the object at `path`, which begins with its bucket.
+        """Delete the object at `path`, which starts with the name of the bucket.
 
         Raises:
             FileNotFoundError: If the store reports that the object does not exist.
@@ -130,7 +130,7 @@ class ObjectFiles:
         self.retry(lambda: self._files.delete_file(path))
 
     def upload(self, handle: BinaryIO, path: str) -> None:
-        """Write all bytes of an open file, from its start, to the object at `path`, which begins with its bucket.
+        """Upload an open file, from its start, to the object at `path`, which starts with the name of the bucket.
 
         An existing object is replaced.
 

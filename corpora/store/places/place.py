@@ -39,23 +39,21 @@ MAX_CACHED_BYTES = 64 << 20  # of objects that are written once, in each process
 
 
 class _ObjectCache:
-    """An LRU cache of the bytes of objects, limited to MAX_CACHED_BYTES."""
+    """A cache of the bytes of objects, limited to MAX_CACHED_BYTES."""
 
     def __init__(self) -> None:
-        self._objects: OrderedDict[tuple[str, str], bytes] = OrderedDict()  # the last used at the end
+        self._objects: OrderedDict[tuple[str, str], bytes] = OrderedDict()  # the last added at the end
         self._size = 0
         self._lock = threading.Lock()
 
     def get(self, key: tuple[str, str]) -> bytes | None:
-        """Return the cached bytes of the object `key` (address of the store, path in it), or None if they are not
-        cached.
-        """
+        """Return the cached bytes of an object, or None. `key` is (address of the store, path in the store)."""
         return self._objects.get(key)
 
     def add(self, key: tuple[str, str], data: bytes) -> None:
-        """Store the bytes of the object `key` (address of the store, path in it).
+        """Store the bytes of an object. `key` is (address of the store, path in the store).
 
-        If the cache is full, the objects that were added the longest time ago are dropped.
+        If the cache is full, the objects that were added first are dropped.
         """
         with self._lock:
             self._size += len(data) - len(self._objects.get(key, b""))
@@ -112,12 +110,12 @@ class Place:
         return self._object_address is None
 
     def to_full_path(self, path: str) -> str:
-        """Convert a path in the store to a path in the underlying file system. "" stands for the root."""
+        """Convert a path in the store to a path in the underlying file system. "" is the root."""
         root = self._root.rstrip("/") if path else self._root
         return f"{root}/{path}" if path else root
 
     def to_address(self, path: str) -> str:
-        """Convert a path in the store to an address for messages, which `Place` also accepts. "" is the root."""
+        """Convert a path in the store to an address that `Place` accepts, e.g. for messages. "" is the root."""
         if self._object_address is None:
             return self.to_full_path(path)
         return str(
@@ -254,7 +252,7 @@ class Place:
             FileNotFoundError: If the file does not exist.
             InputError: If the file cannot be read.
 
-        Exceptions of `parse` are propagated unchanged.
+        Exceptions raised by `parse` are propagated unchanged.
         """
         key = (self.address, path)
         data = _object_cache.get(key)
@@ -325,7 +323,7 @@ class Place:
         Raises:
             InputError: If the file cannot be written, e.g. because the disk is full.
 
-        Exceptions of the block are propagated unchanged.
+        Exceptions raised in the block are propagated unchanged.
         """
         full, files = self.to_full_path(path), self._files
         if not isinstance(files, ObjectFiles):
@@ -357,7 +355,7 @@ class HashingSink:
         self.size_bytes = 0
 
     def write(self, data: Any) -> int:
-        """Write bytes or an Arrow buffer, and return the number of bytes written.
+        """Write bytes or an Arrow buffer, and count and hash them. Return the number of bytes written.
 
         Raises:
             InputError: If the data cannot be written.
@@ -415,7 +413,7 @@ def _create_unnamed_file() -> Iterator[tuple[HashingSink, BinaryIO]]:
     """Open an anonymous temporary file. The operating system removes it when it is closed, at the end of the block.
 
     Yields:
-        The sink to write to, and the file under it, from which the bytes can be read.
+        The sink to write to, and the underlying file, from which the bytes can be read.
 
     Raises:
         InputError: If the file cannot be created.

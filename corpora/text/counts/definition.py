@@ -79,7 +79,7 @@ class Counts(NamedTuple):
 
 
 def measure(text: str) -> Counts:
-    """Compute the counts of one document: integers, as the module describes them.
+    """Compute the counts of one document as integers. The module docstring defines them.
 
     This is the reference implementation of `measure_texts`, for tests.
     """

@@ -147,13 +147,13 @@ def _write_line_spans(lines: int, scratch: Scratch, spans: Int64s) -> None:
 
 @kernel
 def _count_lines(text: Bytes, lines: int, spans: Int64s, counts: Int64s) -> None:
-    """Add the line counts of a document to `counts`: lengths, bullets at the beginning, and punctuation at the end.
+    """Add a document's line counts to `counts`: line lengths, bullets at the start, and punctuation at the end.
 
     Args:
         text: The document in UTF-8.
         lines: Number of lines.
         spans: The first byte, the end and the number of characters of each line, from `_write_line_spans`.
-        counts: int64, one entry for each field of `Counts`. Modified.
+        counts: int64, one entry for each field of `Counts`. Modified in place.
     """
     counts[_LINES] = lines
     for line in range(lines):
@@ -185,9 +185,7 @@ def _is_bullet(text: Bytes, start: int) -> bool:
 
 @kernel
 def _read_last(text: Bytes, end: int) -> tuple[int, bool]:
-    """Return the code point of the character that ends before byte `end`, and True if it can end a line like a
-    sentence.
-    """
+    """Return the last code point before byte `end`, and True if it is a mark that can end a sentence."""
     code, _ = decode(text, find_start_before(text, end))
     for member in _ENDS:
         if member == code:
@@ -197,12 +195,12 @@ def _read_last(text: Bytes, end: int) -> tuple[int, bool]:
 
 @kernel
 def _join_paragraphs(paragraphs: int, scratch: Scratch, spans: Int64s) -> int:
-    """Replace the spans of lines by the spans of paragraphs, in place. Return the total number of characters.
+    """Replace the spans of lines with the spans of paragraphs, in place. Return the total number of characters.
 
     Args:
         paragraphs: Number of paragraphs.
         scratch: The document's paragraphs, as `scan` finds them.
-        spans: The spans of its lines, from `_write_line_spans`. Modified.
+        spans: The spans of its lines, from `_write_line_spans`. Modified in place.
     """
     total = 0
     for paragraph in range(paragraphs):

@@ -88,7 +88,7 @@ class BoundTerms(NamedTuple):
 
 @cache
 def read_language_tables() -> dict[str, LanguageTable]:
-    """Read the word statistics of all measured languages, by language code; cached."""
+    """Read the word statistics of all measured languages, by language code. The result is cached."""
     lines = files("corpora").joinpath("text", "counts", "stop_words.tsv").read_text(encoding="utf-8").splitlines()
     rows = (line.split("\t") for line in lines)
     return {code: LanguageTable(float(length), frozenset(words.split())) for code, length, words in rows}
@@ -112,16 +112,16 @@ def find_terms(language: str) -> BoundTerms:
 
 
 def find_column_terms(languages: Sequence[str]) -> BoundTerms:
-    """Return the adjustments of the English bounds for a column of documents: those of `find_terms`, as arrays.
+    """Return the adjustments of the English bounds for a column of documents.
 
-    `languages` has the language code of each document.
+    Its fields are arrays of the values from `find_terms`. `languages` contains the language code of each document.
     """
     rows = [find_terms(language) for language in languages]
     return BoundTerms(*(np.array([row[place] for row in rows], kind) for place, kind in enumerate(_KINDS)))
 
 
 def measure_in(text: str, language: str) -> Counts:
-    """Compute the counts of one document in its language, which is given by its code.
+    """Compute the counts of one document by the conventions of its language (a language code).
 
     This is the reference implementation of `measure_texts_in`, for tests.
     """
@@ -135,7 +135,7 @@ def measure_in(text: str, language: str) -> Counts:
 
 
 def measure_texts_in(texts: pa.Array, languages: Sequence[str], runs: bool = True) -> Counts:
-    """Compute the counts of each row of a large_string column without nulls, in the row's language.
+    """Compute the counts of each row of a large_string column without nulls, by the conventions of the row's language.
 
     Args:
         texts: The documents.
@@ -174,9 +174,9 @@ def _replace_rows(texts: pa.Array, changed: dict[int, str]) -> pa.Array:
 
 
 def _with_ends(text: str, language: str) -> str:
-    """Replace sentence punctuation and closing quotes of a language by characters that `measure` recognizes.
+    """Replace a language's sentence punctuation and closing quotes with characters that `measure` recognizes.
 
-    The text keeps its length. It is unchanged if the language, given by its code, has no such marks.
+    The length of the text does not change. `language` is a language code.
     """
     if language in _LOW_QUOTES:
         return text.replace("“", "”").replace("‘", "’").replace("«", "»")
@@ -184,7 +184,7 @@ def _with_ends(text: str, language: str) -> str:
 
 
 def insert_spaces(text: str) -> str:
-    """Insert a space after each word of a script without spaces, and replace each ellipsis by a single character.
+    """Insert a space after each word of a script without spaces, and replace each ellipsis with a single character.
 
     >>> insert_spaces("東京は、日本の首都……")
     '東京 は、 日本 の首 都… '

@@ -30,7 +30,7 @@ def count_ngrams(words: int, scratch: Scratch, use: int, out: Int64s) -> int:
     Args:
         words: Number of words in the document.
         scratch: Scratch memory, filled by `scan` with the document's words. Its `keys` are overwritten.
-        use: Last number given to a use of the hash table `scratch.slots`.
+        use: The number that was given to the last use of the hash table `scratch.slots`.
         out: int64 [9], one entry for each run length, from 2 to 10.
 
     Returns:
@@ -51,8 +51,8 @@ def count_ngrams(words: int, scratch: Scratch, use: int, out: Int64s) -> int:
 def _number_words(words: int, scratch: Scratch, use: int) -> int:
     """Write the index of each word's first occurrence to `scratch.numbers`.
 
-    The indices of words that occur more than once are written to the front of `scratch.active`, and their number is
-    returned.
+    The indices of words that occur more than once are written to the front of `scratch.active`. The function returns
+    how many there are.
 
     Args:
         words: Number of words in the document.
@@ -92,12 +92,12 @@ def _number_runs(active: int, length: int, scratch: Scratch, use: int) -> tuple[
     Args:
         active: Number of entries in `scratch.active`: the first words of the repeated runs of `length - 1` words.
         length: Number of words in a run.
-        scratch: The numbers of the shorter runs, which are replaced by those of the runs.
+        scratch: Contains the numbers of the shorter runs, which are overwritten with the numbers of these runs.
         use: Number of this use of the hash table `scratch.slots`.
 
     Returns:
-        The number of runs that occur more than once, the characters of the most common run times its occurrences (0
-        if no run repeats), and the number of characters covered by repetitions of earlier runs.
+        The number of runs that occur more than once; the number of characters in the most common run, times its
+        occurrences (0 if no run repeats); and the number of characters covered by repetitions of earlier runs.
     """
     keys, numbers, counts, places = scratch.keys, scratch.numbers, scratch.counts, scratch.active
     before, slots = scratch.before, scratch.slots
@@ -138,7 +138,7 @@ def _number_runs(active: int, length: int, scratch: Scratch, use: int) -> tuple[
 
 @kernel
 def count_repeats(spans: Int64s, count: int, scratch: Scratch, use: int) -> tuple[int, int]:
-    """Count the lines or paragraphs (spans) that equal an earlier one, among the first `count`.
+    """Count how many of the first `count` spans (lines or paragraphs) equal an earlier one.
 
     Args:
         spans: int64 [3, n]: the first byte of each span, the byte after it, and its number of characters.
@@ -171,7 +171,7 @@ def count_repeats(spans: Int64s, count: int, scratch: Scratch, use: int) -> tupl
 
 @kernel
 def _has_same_bytes(text: Bytes, one: int, other: int, length: int) -> bool:
-    """Return True if the `length` bytes of `text` from index `one` on equal those from index `other` on."""
+    """Return True if the `length` bytes of `text` that start at index `one` equal those that start at `other`."""
     for place in range(length):
         if text[one + place] != text[other + place]:
             return False

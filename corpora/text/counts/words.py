@@ -33,7 +33,8 @@ def _pack_key(word: str) -> int:
 def _build_stop_table() -> tuple[UInt64s, np.uint64]:
     """Build a hash table of 64 slots for the stop words.
 
-    Return the table (the key of a word in its slot, else all ones), and the factor that gives each word its own slot.
+    Return the table, in which each slot contains the key of a word or all ones, and the factor that gives each word its
+    own slot.
     """
     keys, factor = [_pack_key(word) for word in STOP_WORDS], int(GOLDEN_RATIO)
     while len({key * factor % (1 << 64) >> 58 for key in keys}) < len(keys):
@@ -129,7 +130,7 @@ def compute_table_size(entries: int) -> int:
 
 @kernel
 def measure_longest(data: Bytes, offsets: Int64s) -> tuple[int, int, int]:
-    """Return upper bounds for the number of bytes, of words and of lines in any row of a column."""
+    """Return upper bounds for the number of bytes, words and lines in any row of a column."""
     size, words, lines = 1, 1, 1
     for row in range(offsets.size - 1):
         spaces, newlines = 0, 0
@@ -150,13 +151,13 @@ def _mask_word(chunk: np.uint64) -> np.uint64:
 
 @kernel
 def _count_bytes(mask: np.uint64) -> np.int64:
-    """Return the number of bytes that are 0xFF in a mask. The others must be 0."""
+    """Return the number of bytes in a mask that are 0xFF. All other bytes must be 0."""
     return np.int64((mask & ONES) * ONES >> _56)
 
 
 @kernel
 def _has_only_letters(chunk: np.uint64, mask: np.uint64) -> bool:
-    """Return True if all bytes of a chunk at which the mask is 0xFF are ASCII letters."""
+    """Return True if all bytes of a chunk that the mask selects (with 0xFF) are ASCII letters."""
     return bool((flag_letters(chunk) | ~mask) & TOP_BITS == TOP_BITS)
 
 
@@ -236,7 +237,9 @@ def scan(size: int, scratch: Scratch) -> WordTotals:
 
 @kernel
 def _skip_spaces(text: Bytes, at: np.int64, size: int) -> tuple[np.int64, int]:
-    """Return the first byte at or after `at` that is not white space, or `size`, and the number of newlines skipped."""
+    """Skip white space from byte `at` on. Return the index of the next byte (at most `size`), and the number of
+    newlines.
+    """
     newlines = 0
     while text[at] <= 32 and at < size:
         newlines += text[at] == 10
@@ -256,13 +259,13 @@ def _count_bits(bits: np.uint64) -> int:
 
 @kernel
 def _count_marks(text: Bytes, start: np.int64, end: np.int64, tally: Int64s) -> tuple[np.uint64, int]:
-    """Add what a word with other characters than letters contains to `tally` (see `Scratch.tally`).
+    """Update the counts in `tally` (see `Scratch.tally`) for a word that contains characters other than letters.
 
     Args:
         text: The document in UTF-8.
         start: First byte of the word.
         end: Byte after the word.
-        tally: int64 [5], modified.
+        tally: int64 [5], modified in place.
 
     Returns:
         The key of the word without surrounding punctuation (see `_pack_core`), and the number of its bytes minus the

@@ -70,10 +70,10 @@ _INLINE_CODES = tuple(map(ord, INLINE_BULLETS))
 def _mark(data: Bytes, start: int, stop: int, marks: Bytes, colon_bytes: tuple[int, int]) -> None:
     """Write a 1 to `marks` for each byte of a block at which a sentence could end, otherwise 0.
 
-    Candidates are newlines, terminators, closing parentheses, bullets, and three equal characters (a drawn line). Of
-    three bytes E2 80 A2 to E2 80 A6 are "•", "‣" and "…", with E2 80 BD for "‽"; E2 81, E2 96 and E2 97 hold the other
-    bullets; E3 80 82 is "。", EF BC and EF BD hold the other wide terminators. Other scripts have D8 9F, DB 94, D6 89,
-    E0 A5 A4 and A5, E0 BC, E1 81, E1 8D and E1 9F; some of these are letters.
+    Candidates are newlines, terminators, closing parentheses, bullets, and three equal characters (a drawn line). In
+    UTF-8, "•", "‣" and "…" are among E2 80 A2 to E2 80 A6, and "‽" is E2 80 BD. The other bullets begin with E2 81, E2
+    96 or E2 97. "。" is E3 80 82, and the other wide terminators begin with EF BC or EF BD. The terminators of other
+    scripts begin with D8 9F, DB 94, D6 89, E0 A5 A4, E0 A5 A5, E0 BC, E1 81, E1 8D or E1 9F, as do some letters.
 
     Args:
         data: UTF-8 bytes of all rows.
@@ -112,7 +112,7 @@ def _mark(data: Bytes, start: int, stop: int, marks: Bytes, colon_bytes: tuple[i
 
 @kernel
 def find_colon_bytes(manner: int) -> tuple[int, int]:
-    """Return two bytes that can end a sentence in a language: first ":" or space, then ";". 10 stands for none.
+    """Return two bytes that can end a sentence in a language: first ":" or space, then ";". 10 means none.
 
     `manner` is the sum of bit flags in `Language.manner`.
     """
@@ -135,7 +135,7 @@ def _find_next_mark(marks: Bytes, eights: Int64s, at: int) -> int:
 
 @kernel
 def _has_capital(data: Bytes, at: int, stop: int, classes: Bytes) -> int:
-    """Return 1 if data[at:stop] contains a capital letter, otherwise 0. `classes` is from `read_character_classes`."""
+    """Return 1 if data[at:stop] contains a capital letter, else 0. `classes` comes from `read_character_classes`."""
     while at < stop:
         kind, width = classify_at(data, at, classes)
         if kind == UPPER:
@@ -158,7 +158,7 @@ def _is_line_end_at(
         newlines: Number of newlines in it.
         stop: End of the row in `data`.
         cased: 1 if the row contains a capital letter, otherwise 0.
-        classes: Character classes, as `read_character_classes` returns them.
+        classes: Character classes, from `read_character_classes`.
     """
     if newlines > 1 or is_list_item_at(data, following, stop):
         return True
@@ -184,7 +184,7 @@ def _is_dots(data: Bytes, at: int, run_end: int) -> bool:
 def _is_elided_at(data: Bytes, sentence: int, at: int) -> bool:
     """Return True if the dots at byte `at` follow an opening bracket, as in "[...]".
 
-    `_is_elided` does it for strings.
+    `_is_elided` does the same for strings.
     """
     if at <= sentence or (data[at - 1] != 40 and data[at - 1] != 91):
         return False
@@ -204,7 +204,7 @@ def _is_end_at(
     classes: Bytes,
     words: Int64s,
 ) -> bool:
-    """Return True if a run of terminators, none of them wide, ends the sentence, as `_is_end` does for strings.
+    """Return True if a run of terminators without wide ones ends the sentence, as `_is_end` does for strings.
 
     Args:
         data: UTF-8 bytes of all rows.
@@ -215,8 +215,8 @@ def _is_end_at(
         newlines: Number of newlines in this white space.
         stop: End of the row in `data`.
         cased: 1 if the row contains a capital letter, otherwise 0.
-        classes: Character classes, as `read_character_classes` returns them.
-        words: Hash table of the language's words, as `build_word_slots` returns it.
+        classes: Character classes, from `read_character_classes`.
+        words: Hash table of the language's words, from `build_word_slots`.
     """
     if following == stop:
         return False
@@ -250,8 +250,8 @@ def _is_end_at(
 def _can_close_at(data: Bytes, sentence: int, at: int, classes: Bytes) -> bool:
     """Return True if the ")" at byte `at` can end the sentence that begins at byte `sentence`.
 
-    It can in an emoticon, or if it closes a bracket that starts the sentence. `_can_close` does the same for strings.
-    `classes` is what `read_character_classes` returns.
+    This is the case in an emoticon, or if it closes a bracket that starts the sentence. `_can_close` does the same for
+    strings. `classes` is what `read_character_classes` returns.
     """
     eyes = at - 2 if at > sentence and data[at - 1] == 45 else at - 1
     if eyes > sentence and (data[eyes] == 58 or data[eyes] == 59 or data[eyes] == 61):
@@ -284,7 +284,7 @@ def _find_head_at(data: Bytes, sentence: int, stop: int, classes: Bytes) -> int:
         data: UTF-8 bytes of all rows.
         sentence: First byte of the sentence.
         stop: End of the row in `data`.
-        classes: Character classes, as `read_character_classes` returns them.
+        classes: Character classes, from `read_character_classes`.
     """
     code, width = decode(data, sentence)
     if code not in HEAD_CODES:
@@ -308,7 +308,7 @@ def _read_number_at(data: Bytes, at: int, stop: int, classes: Bytes) -> int:
         data: UTF-8 bytes.
         at: First byte of the number.
         stop: Bytes from here on are not read.
-        classes: Character classes, as `read_character_classes` returns them.
+        classes: Character classes, from `read_character_classes`.
 
     Returns:
         8 times the number ("c" is 99), plus 4 for "(", 2 for "." and 1 for ")"; 0 if there is no list number.
@@ -345,7 +345,7 @@ def _find_item_at(data: Bytes, sentence: int, at: int, stop: int, classes: Bytes
         sentence: First byte of the current sentence.
         at: Byte of the mark.
         stop: End of the row in `data`.
-        classes: Character classes, as `read_character_classes` returns them.
+        classes: Character classes, from `read_character_classes`.
     """
     start = at
     while start > at - 3 and start > sentence and (97 <= data[start - 1] <= 122 or 48 <= data[start - 1] <= 57):
@@ -372,7 +372,7 @@ def _is_repeated_bullet(data: Bytes, sentence: int, at: int, classes: Bytes) -> 
         data: UTF-8 bytes.
         sentence: First byte of the sentence.
         at: First byte of the character.
-        classes: Character classes, as `read_character_classes` returns them.
+        classes: Character classes, from `read_character_classes`.
     """
     if at == sentence or data[sentence] != data[at]:
         return False
@@ -398,7 +398,7 @@ def _find_drawn_line_at(
         at: First byte of the drawn line.
         stop: End of the row in `data`.
         cased: 1 if the row contains a capital letter, otherwise 0.
-        classes: Character classes, as `read_character_classes` returns them.
+        classes: Character classes, from `read_character_classes`.
 
     Returns:
         The end of the sentence (`sentence` if it does not end here), the byte to continue at, and the number of
@@ -449,8 +449,8 @@ def _find_boundary_at(
         at: The marked byte.
         stop: End of the row in `data`.
         cased: 1 if the row contains a capital letter, otherwise 0.
-        classes: Character classes, as `read_character_classes` returns them.
-        words: Hash table of the language's words, as `build_word_slots` returns it.
+        classes: Character classes, from `read_character_classes`.
+        words: Hash table of the language's words, from `build_word_slots`.
 
     Returns:
         The end of the sentence (`sentence` if it does not end here), the byte to continue at, and the number of
@@ -517,8 +517,8 @@ def _split_row(
         data: UTF-8 bytes of all rows.
         begin: First byte of the row.
         stop: End of the row in `data`.
-        classes: Character classes, as `read_character_classes` returns them.
-        words: Hash table of the language's words, as `build_word_slots` returns it.
+        classes: Character classes, from `read_character_classes`.
+        words: Hash table of the language's words, from `build_word_slots`.
         marks: uint8 [_BLOCK + 8], scratch memory, overwritten.
         starts, ends: The first byte of each sentence and the byte after it. The row's sentences are written after the
             first `count` entries.
@@ -554,7 +554,7 @@ def _split_row(
 def _with_room(filled: Int64s, count: int, room: int) -> Int64s:
     """Return an array of at least `room` entries that begins with the first `count` of `filled`.
 
-    Unused memory stays untouched.
+    The remaining entries are not initialized.
     """
     if room <= filled.size:
         return filled
@@ -572,8 +572,8 @@ def split_rows(
     Args:
         data: UTF-8 bytes of all rows.
         offsets: int64 `(n + 1,)`, the first byte of each row in `data`.
-        classes: Character classes, as `read_character_classes` returns them.
-        tables: int64 matrix with one hash table of words for each language, as `build_word_slots` returns it.
+        classes: Character classes, from `read_character_classes`.
+        tables: int64 matrix with one hash table of words for each language, from `build_word_slots`.
         numbers: int64 `(n,)`, the index in `tables` of each row's language.
 
     Returns:

@@ -55,8 +55,8 @@ def find_run_end_at(
         sentence: First byte of the current sentence.
         begin: First byte of the run.
         stop: End of the row in `data`.
-        classes: Character classes, as `read_character_classes` returns them.
-        words: Hash table of the language's words, as `build_word_slots` returns it.
+        classes: Character classes, from `read_character_classes`.
+        words: Hash table of the language's words, from `build_word_slots`.
 
     Returns:
         The byte after the run, its closing marks and citations, and 1 if the run contains a wide terminator, otherwise
@@ -109,8 +109,8 @@ def _skip_citations_at(data: Bytes, sentence: int, at: int, end: int, stop: int,
         at: First byte of the run of terminators.
         end: Byte after the run, which is returned if there is no citation before white space.
         stop: End of the row in `data`.
-        classes: Character classes, as `read_character_classes` returns them.
-        words: Hash table of the language's words, as `build_word_slots` returns it.
+        classes: Character classes, from `read_character_classes`.
+        words: Hash table of the language's words, from `build_word_slots`.
     """
     place = end
     while place + 1 < stop and data[place] == 91 and _is_alphanumeric(int(data[place + 1])):
@@ -162,7 +162,7 @@ def is_wide_end_at(data: Bytes, sentence: int, at: int, run_end: int, stop: int,
         at: First byte of the terminator.
         run_end: Byte after the run of terminators and closing marks.
         stop: End of the row in `data`.
-        classes: Character classes, as `read_character_classes` returns them.
+        classes: Character classes, from `read_character_classes`.
     """
     code, _ = decode(data, at)
     if code == 0xFF0E and at > sentence and classify_before(data, at, classes) == DIGIT:
@@ -185,7 +185,7 @@ def _is_in_quotes_at(data: Bytes, sentence: int, at: int, stop: int, classes: By
         sentence: First byte of the current sentence. Quotes that open before it do not count.
         at: First byte of the character.
         stop: End of the row in `data`.
-        classes: Character classes, as `read_character_classes` returns them.
+        classes: Character classes, from `read_character_classes`.
     """
     pairs, place = 0, at
     for _ in range(MAX_QUOTE_CHARACTERS):
@@ -223,8 +223,8 @@ def find_colon_end_at(
         sentence: First byte of the current sentence.
         at: Byte of the colon or semicolon.
         stop: End of the row in `data`.
-        classes: Character classes, as `read_character_classes` returns them.
-        words: Hash table of the language's words, as `build_word_slots` returns it.
+        classes: Character classes, from `read_character_classes`.
+        words: Hash table of the language's words, from `build_word_slots`.
 
     Returns:
         The end of the sentence (`sentence` if it does not end here), the byte to continue at, and the number of
@@ -253,7 +253,7 @@ def find_spaced_start_at(data: Bytes, sentence: int, at: int, stop: int, classes
         sentence: First byte of the current sentence.
         at: Byte of the space.
         stop: End of the row in `data`.
-        classes: Character classes, as `read_character_classes` returns them.
+        classes: Character classes, from `read_character_classes`.
     """
     following, newlines = skip_space(data, at, stop, classes)
     if newlines or at - sentence < MIN_CLAUSE_BYTES or following >= stop:
@@ -272,8 +272,8 @@ def _can_be_note_at(data: Bytes, sentence: int, at: int, classes: Bytes, words: 
         data: UTF-8 bytes of all rows.
         sentence: First byte of the current sentence.
         at: Byte of the full stop.
-        classes: Character classes, as `read_character_classes` returns them.
-        words: Hash table of the language's words, as `build_word_slots` returns it.
+        classes: Character classes, from `read_character_classes`.
+        words: Hash table of the language's words, from `build_word_slots`.
     """
     start, letters = at, 0
     while start > sentence and letters < 9:

@@ -224,9 +224,7 @@ def _is_in_quotes(text: str, sentence: int, at: int) -> bool:
 
 
 def _has_unpaired(text: str, wanted: str, others: str) -> bool:
-    """Return True if the first line of a text contains a `wanted` character that does not pair with an earlier `others`
-    one.
-    """
+    """Return True if a character of `wanted` in a text's first line has no matching earlier one of `others`."""
     pairs = 0
     for character in text.partition("\n")[0]:
         pairs += (character in others) - (character in wanted)
@@ -236,7 +234,7 @@ def _has_unpaired(text: str, wanted: str, others: str) -> bool:
 
 
 def is_wide(character: str) -> bool:
-    """Return True for a Chinese or Japanese character."""
+    """Return True if a character is Chinese or Japanese."""
     return "ぁ" <= character <= "\u9fff"
 
 
@@ -571,7 +569,7 @@ def _is_word_end(text: str, sentence: int, word: str, following: int, language: 
 
 
 def _is_joined(text: str, sentence: int, at: int, run_end: int, language: Language) -> bool:
-    """Return True if two sentences meet without a space: a word, a terminator, and a capital of a known word.
+    """Return True if two sentences meet without a space: a word, a terminator, and the capital of a known word.
 
     Args:
         text: The text.
@@ -615,9 +613,10 @@ def _is_list_item(ahead: str) -> bool:
 
 
 def _find_word_before(text: str, sentence: int, at: int, language: Language) -> str:
-    """Return the word before index `at`, back to white space, an opening bracket or a dash, without its opening quotes.
+    """Return the word that ends before index `at`, without its opening quotes.
 
-    It does not reach back beyond index `sentence`. In languages with elisions, it begins after the last apostrophe.
+    It begins after white space, an opening bracket or a dash, but not before index `sentence`. In languages with
+    elisions, it begins after the last apostrophe.
     """
     start = at
     while start > sentence and classify_character(text[start - 1]) not in (SPACE, OPENER, DASH):
@@ -678,7 +677,7 @@ def _is_elided(text: str, sentence: int, at: int) -> bool:
 def _can_close(text: str, sentence: int, at: int) -> bool:
     """Return True if the ")" at index `at` can end the sentence that begins at index `sentence`.
 
-    It can in an emoticon, or if it closes a bracket that starts the sentence.
+    This is the case in an emoticon, or if it closes a bracket that starts the sentence.
     """
     eyes = at - 2 if at > sentence and text[at - 1] == "-" else at - 1
     if eyes > sentence and text[eyes] in ":;=" and classify_character(text[eyes - 1]) in (SPACE, PERIOD, ENDER):

@@ -172,7 +172,7 @@ def can_open_at(data: Bytes, at: int, stop: int, classes: Bytes, cased: int) -> 
         data: UTF-8 bytes of all rows.
         at: First byte of what may be the next sentence.
         stop: End of the row in `data`.
-        classes: Character classes, as `read_character_classes` returns them.
+        classes: Character classes, from `read_character_classes`.
         cased: 1 if the row contains a capital letter, otherwise 0.
     """
     lead, spaced = 0, False
@@ -234,7 +234,7 @@ def can_open_dotted_at(data: Bytes, sentence: int, at: int, following: int, stop
         at: Byte of the full stop.
         following: First byte after the white space that follows.
         stop: End of the row in `data`.
-        classes: Character classes, as `read_character_classes` returns them.
+        classes: Character classes, from `read_character_classes`.
     """
     if following + 6 >= stop or at == sentence or classify_before(data, at, classes) <= PERIOD:
         return False
@@ -247,10 +247,11 @@ def can_open_dotted_at(data: Bytes, sentence: int, at: int, following: int, stop
 
 @kernel
 def flag_marks(data: Bytes, at: int, run_end: int) -> int:
-    """Describe the run of terminators data[at:run_end] by bit flags: 1, plus 2 if it contains "?", plus 4 if it
-    contains "!".
+    """Describe the run of terminators data[at:run_end] by bit flags.
 
-    Returns 0 if the run contains other characters than ".", "!" and "?".
+    The result is 1, plus 2 if the run contains "?", plus 4 if it contains "!".
+
+    It is 0 if the run contains characters other than ".", "!" and "?".
     """
     kinds = 1
     for place in range(at, run_end):
@@ -277,8 +278,8 @@ def can_open_small_at(
         run_end: Byte after the run of terminators and closing marks.
         following: First byte after the white space that follows.
         stop: End of the row in `data`.
-        classes: Character classes, as `read_character_classes` returns them.
-        words: Hash table of the language's words, as `build_word_slots` returns it.
+        classes: Character classes, from `read_character_classes`.
+        words: Hash table of the language's words, from `build_word_slots`.
     """
     following += run_end - at == 1 and data[at] == 46 and data[following] == 40
     if following >= stop or classify_at(data, following, classes)[0] != LOWER:
@@ -327,8 +328,8 @@ def _is_word_end_at(
         following: First byte of the next word.
         ahead_end: Byte after the next word.
         ahead: Kinds of the next word, from `find_kind_at`.
-        classes: Character classes, as `read_character_classes` returns them.
-        words: Hash table of the language's words, as `build_word_slots` returns it.
+        classes: Character classes, from `read_character_classes`.
+        words: Hash table of the language's words, from `build_word_slots`.
     """
     small, letters, place = True, 0, start
     while place < at:
@@ -360,8 +361,8 @@ def is_joined_at(data: Bytes, sentence: int, at: int, run_end: int, stop: int, c
         at: First byte of the run of terminators.
         run_end: Byte after the run of terminators and closing marks.
         stop: End of the row in `data`.
-        classes: Character classes, as `read_character_classes` returns them.
-        words: Hash table of the language's words, as `build_word_slots` returns it.
+        classes: Character classes, from `read_character_classes`.
+        words: Hash table of the language's words, from `build_word_slots`.
     """
     if not 65 <= data[run_end] <= 90 or flag_marks(data, at, run_end) == 0:
         return False
@@ -397,8 +398,8 @@ def find_word_start(data: Bytes, sentence: int, at: int, classes: Bytes, words: 
         data: UTF-8 bytes of all rows.
         sentence: First byte of the current sentence.
         at: Byte after the word.
-        classes: Character classes, as `read_character_classes` returns them.
-        words: Hash table of the language's words, as `build_word_slots` returns it.
+        classes: Character classes, from `read_character_classes`.
+        words: Hash table of the language's words, from `build_word_slots`.
     """
     start = at
     while start > sentence:
@@ -431,8 +432,8 @@ def is_abbreviation_at(
         following: First byte after the white space that follows.
         stop: End of the row in `data`.
         cased: 1 if the row contains a capital letter, otherwise 0.
-        classes: Character classes, as `read_character_classes` returns them.
-        words: Hash table of the language's words, as `build_word_slots` returns it.
+        classes: Character classes, from `read_character_classes`.
+        words: Hash table of the language's words, from `build_word_slots`.
     """
     start = find_word_start(data, sentence, at, classes, words)
     kind = find_kind_at(data, start, at, words)

@@ -69,7 +69,7 @@ def format_code(text: str, limit: int = MAX_CHARACTERS) -> str:
 
 
 def format_code_block(text: str, language: str = "") -> str:
-    """Format a text of several lines as a Markdown code block, with a fence that does not occur in the text.
+    """Format a multi-line text as a Markdown code block, with a fence that does not occur in the text.
 
     Args:
         text: The text to format.
@@ -112,7 +112,7 @@ def summarize_content(content: ExportContent) -> str:
 
 @cache
 def build_environment() -> Environment:
-    """Build the Jinja environment of data cards and model cards, with its filters. It is built once in a process."""
+    """Build the Jinja environment for data cards and model cards, with its filters. The result is cached."""
     environment = Environment(
         loader=FunctionLoader(lambda name: (files("flows.export.cards") / name).read_text(encoding="utf-8")),
         autoescape=False,  # of HTML; what comes from outside goes through plain, code or scalar
@@ -151,12 +151,12 @@ def build_source_rows(content: ExportContent) -> list[dict[str, Any]]:
 
 
 def _find_generation(provenance: Provenance, documents: Manifest) -> str:
-    """Return the number of the generation from which documents were parsed, as a string; "" if it is unknown.
+    """Return the number of the generation that documents were parsed from, as a string, or "" if it is unknown.
 
     A generation is the raw files that one run added.
 
     Args:
-        provenance: Where the exported artifact comes from.
+        provenance: The provenance of the exported artifact.
         documents: Manifest (description) of the documents.
     """
     parents = provenance.verdicts.parents if provenance.verdicts is not None else ()
@@ -191,10 +191,10 @@ def list_outcomes(account: Account, prefix: str) -> list[tuple[str, int]]:
 
     Args:
         account: Record counts: the records read, and the number with each outcome.
-        prefix: Beginning of the names of the outcomes to list, such as "dropped: ".
+        prefix: Prefix of the outcomes to list, such as "dropped: ".
 
     Returns:
-        Pairs of the name without the prefix and the count.
+        Pairs of the outcome, without the prefix, and its count.
     """
     outcomes = {name.removeprefix(prefix): n for name, n in account.outcomes.items() if name.startswith(prefix)}
     return list(sort_by_count(outcomes).items())[:MAX_ROWS]
@@ -203,7 +203,7 @@ def list_outcomes(account: Account, prefix: str) -> list[tuple[str, int]]:
 def list_locked_files(lock: Lock) -> list[tuple[str, int, RawFile]]:
     """List all raw files in a lock file as (source, generation, file) tuples.
 
-    The generation is the number, from 1, of the run that added the file.
+    The generation is the one-based number of the run that added the file.
     """
     return [
         (name, number, file)

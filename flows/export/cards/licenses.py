@@ -24,7 +24,7 @@ _CC0_URL = re.compile(r"https?://(?:www\.)?creativecommons\.org/publicdomain/zer
 
 
 def find_spdx_id(stated: str) -> str:
-    """Return the SPDX identifier of a license as a source states it; "" if the spelling is not recognized.
+    """Return the SPDX identifier for a license name or URL as stated by a source, or "" if it is not recognized.
 
     >>> find_spdx_id("CC BY-SA 4.0"), find_spdx_id("https://creativecommons.org/licenses/by/4.0/")
     ('CC-BY-SA-4.0', 'CC-BY-4.0')
@@ -51,7 +51,7 @@ def to_license_tags(stated: set[str]) -> list[str]:
 
 
 def to_license_address(stated: str) -> str:
-    """Return the SPDX URL of a license, or the license unchanged if its spelling is not recognized.
+    """Return the SPDX URL for a stated license, or the text unchanged if it is not recognized.
 
     >>> to_license_address("CC BY-SA 4.0"), to_license_address("by permission")
     ('https://spdx.org/licenses/CC-BY-SA-4.0', 'by permission')

@@ -57,7 +57,7 @@ class CardFacts:
     Attributes:
         name: Name of the model.
         config: The content of the model's `config.json`.
-        license: Hugging Face Hub tag of the license under which the model is published.
+        license: Hugging Face Hub tag of the model's license.
         provenance: The stored stage results from which the model was built; None if the model is not in a store.
         result: Scores of the models that were fine-tuned from this model.
         comparison: Comparison with another model; None if there is none.
@@ -84,12 +84,12 @@ class CardFacts:
 
     @property
     def figures(self) -> Mapping[str, int]:
-        """Counts from training by name, such as the numbers of steps and tokens; empty without a store."""
+        """Training counts by name, such as the numbers of steps and tokens; empty if the model is not in a store."""
         return self.provenance.manifest.ledger.figures if self.provenance is not None else {}
 
     @property
     def start_model(self) -> str:
-        """The name of the model whose weights training started from; "" if training started from random weights."""
+        """The name of the model whose weights training started from, or "" if it started from random weights."""
         recipe = self.provenance.recipe if self.provenance is not None else None
         start = recipe.model.settings.start if recipe is not None and recipe.model is not None else None
         return Path(start).name if start else ""
@@ -119,7 +119,7 @@ def export_with_card(facts: CardFacts, model: Path, target: Path) -> None:
         target: A folder that does not exist or is empty.
 
     Raises:
-        InputError: If the target cannot be used or the disk reports an error.
+        InputError: If the target cannot be used, or a disk error occurs.
     """
     with open_new_folder(target) as folder:
         for name in MODEL_FILES:
@@ -129,7 +129,7 @@ def export_with_card(facts: CardFacts, model: Path, target: Path) -> None:
 
 
 def render_model_card(facts: CardFacts) -> str:
-    """Render a model card as Markdown. Models and data sets that are not on the Hub are named `local/NAME`."""
+    """Render a model card as Markdown. Models and data sets that are not on the Hub are called `local/NAME`."""
     data = facts.training_data
     return (
         build_environment()
@@ -158,8 +158,8 @@ def render_model_card(facts: CardFacts) -> str:
 def iter_benchmarks(result: SuiteResult) -> Iterator[dict[str, Any]]:
     """Yield a dictionary for each task and split of a result, for the header of a model card.
 
-    The keys are "task", "kind" (task type of the Hub), "type", "name", "config" and "split" (of the data set, with the
-    Hub's names), and "rows" (one `SuiteRow` per metric).
+    The keys are "task", "kind" (the Hub's task type), "type", "name", "config" and "split" (of the data set, as named
+    on the Hub), and "rows" (one `SuiteRow` per metric).
     """
     splits: dict[tuple[str, str], list[SuiteRow]] = {}
     for row in result.rows:
@@ -180,9 +180,9 @@ def iter_benchmarks(result: SuiteResult) -> Iterator[dict[str, Any]]:
 
 
 def to_hub_name(name: str) -> str:
-    """Replace the characters in a name that the Hugging Face Hub does not allow by hyphens.
+    """Replace characters that the Hugging Face Hub does not allow in a name with hyphens.
 
-    Letters, digits, dots, underscores and hyphens are allowed. UNKNOWN is returned if none of them is left.
+    Letters, digits, dots, underscores and hyphens are allowed. Returns UNKNOWN if nothing is left.
 
     >>> to_hub_name("glue/mnli-mm"), to_hub_name("  my model ")
     ('glue-mnli-mm', 'my-model')
@@ -191,5 +191,5 @@ def to_hub_name(name: str) -> str:
 
 
 def list_license_choices() -> tuple[str, ...]:
-    """List the license tags of the Hugging Face Hub that a model card may use, beginning with "unknown" and "other"."""
+    """List the Hugging Face Hub license tags that a model card may use, starting with "unknown" and "other"."""
     return (UNKNOWN, "other", *sorted({*TAGS.values()}))

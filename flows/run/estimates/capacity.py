@@ -26,14 +26,14 @@ MEMORY_LIMIT_FILES = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory
 
 
 def read_usable_memory() -> int:
-    """Return the memory that this process may use, in bytes: the machine's memory or the container's smaller limit."""
+    """Return the memory that this process may use, in bytes: that of the machine, or a container's smaller limit."""
     limits = [Path(limit).read_text(encoding="ascii").strip() for limit in MEMORY_LIMIT_FILES if Path(limit).exists()]
     whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return min([whole, *(int(limit) for limit in limits if limit.isdigit())])
 
 
 def read_free_bytes(place: Place) -> int | None:
-    """Return the free disk space of a store in bytes; None if the store is not a local folder."""
+    """Return the free disk space of a store in bytes, or None if the store is not a local folder."""
     if not place.is_local:
         return None
     folder = Path(place.address).absolute()
@@ -41,7 +41,7 @@ def read_free_bytes(place: Place) -> int | None:
 
 
 def get_scratch_folder(place: Place) -> Path:
-    """Return the folder for a run's temporary files: the store's or, for an object store, the system's."""
+    """Return the folder for a run's temporary files: one in the store or, for an object store, the system's."""
     return Path(place.address if place.is_local else gettempdir()).absolute()
 
 
@@ -49,9 +49,9 @@ def refuse_without_room(recipe: Recipe, estimates: Estimates, available: int | N
     """Check that a run fits into the free disk space and memory, according to its estimates.
 
     Args:
-        recipe: the recipe, which names the store
-        estimates: the estimated needs of the run's stages
-        available: available memory in bytes; if None, the memory of this machine
+        recipe: The recipe. It specifies the store.
+        estimates: The estimated needs of the run's stages.
+        available: Available memory in bytes; if None, the memory of this machine.
 
     Raises:
         InputError: If the run needs more disk space or memory. Memory is not checked for runs on a Dask cluster.
@@ -94,15 +94,15 @@ def _describe_memory_remedy(kind: StageKind, workers: int) -> str:
 
 
 def refuse_without_least_room(recipe: Recipe, new: Iterable[RawFile], workers: int) -> None:
-    """Check, before a run starts, that disk space and memory suffice for the minimum that it needs.
+    """Check, before a run starts, that there is enough disk space and memory for the minimum that it needs.
 
     Args:
-        recipe: the recipe, which names the store
-        new: the raw files that this run reads for the first time
-        workers: number of worker processes
+        recipe: The recipe. It specifies the store.
+        new: The raw files that this run reads for the first time.
+        workers: Number of worker processes.
 
     Raises:
-        InputError: If they do not. Memory is not checked for runs on a Dask cluster.
+        InputError: If there is not enough. Memory is not checked for runs on a Dask cluster.
     """
     place = Place(recipe.store)
     free, available = read_free_bytes(place), read_usable_memory()

@@ -42,11 +42,11 @@ def estimate_run(place: Place, recipe: Recipe, lock: Lock, planned: Sequence[Pla
     """Estimate the cost of each pipeline stage that a run would build. Reads a sample of the raw files; writes nothing.
 
     Args:
-        place: the store
-        recipe: the recipe
-        lock: content of the recipe's lock file (the raw files of each run), with the files' current paths
-        planned: what the run would do with each stage
-        workers: number of worker processes
+        place: The store.
+        recipe: The recipe.
+        lock: The recipe's lock (the raw files of each run), with the files' current paths.
+        planned: What the run would do with each stage.
+        workers: Number of worker processes.
 
     Raises:
         FileFault: If raw files cannot be divided into slices.
@@ -74,15 +74,15 @@ def estimate_run(place: Place, recipe: Recipe, lock: Lock, planned: Sequence[Pla
 
 @dataclass(frozen=True, kw_only=True)
 class _RunSizes:
-    """The sizes of the data that a run's stages process, from which their costs are estimated.
+    """The sizes of the data that a run's stages process. The costs of the stages are estimated from them.
 
     Attributes:
-        place: the store
-        recipe: the recipe, with the settings of the model that training starts from
-        lock: content of the recipe's lock file (the raw files of each run)
-        wanted: the stages that are not reused from the store
-        texts: the sampled text of each source
-        workers: number of worker processes
+        place: The store.
+        recipe: The recipe, with the settings of the model that training starts from.
+        lock: The recipe's lock (the raw files of each run).
+        wanted: The stages that are not reused from the store.
+        texts: The sampled text of each source.
+        workers: Number of worker processes.
     """
 
     place: Place
@@ -101,7 +101,7 @@ class _RunSizes:
 
     @cached_property
     def _to_build(self) -> Mapping[str, tuple[int, int]]:
-        """The numbers of all parts (file sets of the output) and of missing parts, by stage, such as "shards/news"."""
+        """The number of all parts (output file sets) and of missing parts, by stage, such as "shards/news"."""
         parts: dict[str, tuple[int, int]] = {}
         for entry in self.wanted:
             before, missing = parts.get(entry.stage, (0, 0))
@@ -122,7 +122,7 @@ class _RunSizes:
 
     @cached_property
     def _new_share(self) -> float:
-        """The share of the text, from 0 to 1, that is in documents not yet in the store."""
+        """The share of the text that is not in the store yet, from 0 to 1."""
         return sum(text.new.text_bytes for text in self.texts) / max(1.0, self.whole.text_bytes)
 
     @cached_property
@@ -138,7 +138,7 @@ class _RunSizes:
         """Estimate the cost of a stage.
 
         Args:
-            stage: kind and name of the stage, such as "shards/news"
+            stage: Kind and name of the stage, such as "shards/news".
         """
         kind, _, name = stage.partition("/")
         described = STAGES[kind]
@@ -159,28 +159,28 @@ class _RunSizes:
         return estimate_stage(stage, amounts, algorithm, left)
 
     def _add_sizes(self, sources: Sequence[str]) -> TextSizes:
-        """Return the total sizes of the documents of the given sources, or of all sources if `sources` is empty."""
+        """Sum the document sizes of the given sources, or of all sources if `sources` is empty."""
         return TextSizes.add_all(text.whole for text in self.texts if not sources or text.source in sources)
 
     def _count_words(self, parts: int = 1) -> float:
-        """Divide the text into `parts` equal parts, and return the estimated sum of their numbers of distinct words."""
+        """Estimate the number of distinct words in each of `parts` equal parts of the text, and return the sum."""
         return parts * self._words_per_mb * math.pow(self.whole.text_bytes / parts / 1e6, WORDS_POWER)
 
     def _count_pieces(self, vocabulary: str) -> float:
-        """Estimate the number of pieces (tokens) in a vocabulary of the recipe."""
+        """Estimate the size of one of the recipe's vocabularies, in pieces (tokens)."""
         settings = self._vocabularies[self.recipe.name_artifact(vocabulary)].settings
         size = settings.size if isinstance(settings, VocabularySettings) else DEFAULT_VOCABULARY_SIZE
         return min(size, max(1.0, MAX_PIECES * self._count_words()))
 
     def _count_tokens(self, vocabulary: str, sources: Sequence[str] = ()) -> float:
-        """Estimate the number of tokens in the documents of the given sources, or of all sources if `sources` is empty.
+        """Estimate the number of tokens in the documents of some sources, or of all sources if `sources` is empty.
 
-        The formula fits measured tokens per word, on novels and the five sources: 1.55 with 2,000 pieces, 1.39 with
-        4,000 of byte-level BPE, 1.06 to 1.13 with 8,000; 1 if there are as many pieces as distinct words.
+        The formula fits the tokens per word that were measured on novels and the five sources: 1.55 with 2,000 pieces,
+        1.39 with 4,000 pieces of byte-level BPE, 1.06 to 1.13 with 8,000, and 1 with as many pieces as distinct words.
 
         Args:
-            vocabulary: name of the vocabulary's table in the recipe
-            sources: names of sources
+            vocabulary: Name of the vocabulary's table in the recipe.
+            sources: Names of sources.
         """
         size = self._count_pieces(vocabulary)
         missing = min(1.0, max(0.0, self._count_words() / size - 1) / 6)
@@ -195,13 +195,13 @@ class _RunSizes:
         return {e.name: (1 - self.recipe.held_out.share) * self._count_example_tokens(e) for e in self.recipe.shards}
 
     def _compute_work(self, kind: str, name: str) -> dict[str, float]:
-        """Return the amount of work in pretraining, fine-tuning or making predictions, as {unit: amount}.
+        """Compute the amount of work for pretraining, fine-tuning or making predictions, as {unit: amount}.
 
         The units are those of `compute_training_work`, `compute_task_work` and `compute_answer_work`.
 
         Args:
-            kind: "models", "tasks" or "answers"
-            name: name of the stage's artifact (stored result)
+            kind: "models", "tasks" or "answers".
+            name: Name of the stage's artifact (stored result).
         """
         model = self.recipe.model
         assert model is not None
@@ -220,10 +220,10 @@ class _RunSizes:
         return compute_answer_work(entry, model, self._count_pieces(used), asked)
 
     def list_warnings(self, stages: Sequence[StageEstimate]) -> list[str]:
-        """Return a one-line warning if training repeats its text more than MAX_HELPFUL_PASSES times; otherwise [].
+        """Return a list with a warning if training repeats its text more than MAX_HELPFUL_PASSES times, otherwise [].
 
         Args:
-            stages: the estimates of all stages
+            stages: The estimates of all stages.
         """
         model = self.recipe.model
         read = [stage.tokens or 0 for stage in stages if stage.stage.startswith("models/")]
@@ -238,7 +238,7 @@ class _RunSizes:
 
 
 def describe_basis(texts: Sequence[SourceText]) -> Iterable[str]:
-    """Yield lines that state what the estimates are based on and how accurate they are."""
+    """Yield lines about what the estimates are based on, and how accurate they are."""
     sampled, records = sum(len(text.sample.sampled) for text in texts), sum(text.sample.records for text in texts)
     yield f"Estimated from {sampled:,} of about {round(records):,} records, judged by the recipe's own steps."
     if short := [text.source for text in texts if text.sample.cut_short]:
@@ -251,8 +251,8 @@ def describe_scratch(stages: Sequence[StageEstimate], place: Place) -> Iterable[
     """Yield a line about the size and folder of temporary files, if a stage needs more than MIN_SCRATCH_BYTES.
 
     Args:
-        stages: the estimates of the run's stages
-        place: the store, which decides where temporary files are written
+        stages: The estimates of the run's stages.
+        place: The store. It determines where temporary files are written.
     """
     most = max((stage.scratch_bytes for stage in stages), default=0)
     if most > MIN_SCRATCH_BYTES:
@@ -260,13 +260,13 @@ def describe_scratch(stages: Sequence[StageEstimate], place: Place) -> Iterable[
 
 
 def _iter_stops(recipe: Recipe, texts: Sequence[SourceText]) -> Iterable[str]:
-    """Yield the lines that explain why a run would stop: one for each filter rule that drops too much of a source.
+    """Yield lines that explain why a run would stop, one for each filter rule that drops too much of a source.
 
     A line may suggest another recipe template. If no document of any source is left, there is a line for each source.
 
     Args:
-        recipe: the recipe
-        texts: the filtered sample of each source
+        recipe: The recipe.
+        texts: The filtered sample of each source.
     """
     settings = {entry.source.name: entry.documents for entry in recipe.sources}
     some_left = any(text.whole.documents for text in texts)

@@ -35,12 +35,12 @@ class SourceSample:
     """A sample of a source's records.
 
     Attributes:
-        records, characters: estimated totals over all raw files, before records are filtered
-        sampled: the records that were read
-        raw_bytes: total size of the raw files
-        reading_seconds: estimated processor time, in seconds, to read and parse all raw files, without one-time
-            initialization
-        cut_short: True if the time limit was reached before the sample was complete
+        records, characters: Estimated totals for all raw files, before records are filtered.
+        sampled: The records that were read.
+        raw_bytes: Total size of the raw files.
+        reading_seconds: Estimated CPU time, in seconds, for reading and parsing all raw files, without one-time
+            initialization.
+        cut_short: True if the time limit was reached before the sample was complete.
     """
 
     records: float
@@ -61,11 +61,11 @@ def sample_source(
     """Read a sample of records, spread evenly over a source's raw files. Unreadable slices are skipped.
 
     Args:
-        source: reads records from files
-        files: the raw files
-        seconds: processor time, in seconds, after which reading stops
-        read_bytes: approximate number of bytes of records to read
-        num_windows: number of positions to read from
+        source: The source, which reads records from files.
+        files: The raw files.
+        seconds: CPU time, in seconds, after which reading stops.
+        read_bytes: Approximate number of bytes of records to read.
+        num_windows: Number of positions to read from.
 
     Raises:
         FileFault: If a file cannot be divided into slices (byte ranges that are parsed separately).
@@ -109,15 +109,15 @@ def _count_bytes(piece: Slice) -> int:
 
 
 def _choose_slices(pieces: Sequence[Slice], raw_bytes: int, most: float, num_windows: int) -> list[tuple[Slice, float]]:
-    """Return the slices to read, as (slice, number of bytes to read) pairs.
+    """Choose the slices to read, and return (slice, number of bytes to read) pairs.
 
     If all slices together have at most `most` bytes, each is read entirely.
 
     Args:
-        pieces: all slices of the source's raw files
-        raw_bytes: total size of the slices
-        most: approximate number of bytes to read
-        num_windows: number of positions to read from
+        pieces: All slices of the source's raw files.
+        raw_bytes: Total size of the slices.
+        most: Approximate number of bytes to read.
+        num_windows: Number of positions to read from.
     """
     if most >= raw_bytes:
         return [(piece, _count_bytes(piece)) for piece in pieces]
@@ -137,10 +137,10 @@ def _read_records(source: Source, piece: Slice, most: float, deadline: float) ->
     """Read about `most` bytes of records from the beginning of a slice. At least one record is read if there is any.
 
     Args:
-        source: reads records from files
-        piece: the slice (a byte range of a file that is parsed separately)
-        most: number of bytes after which reading stops
-        deadline: value of `time.process_time()` at which reading stops
+        source: The source, which reads records from files.
+        piece: The slice (a byte range of a file that is parsed separately).
+        most: Number of bytes after which reading stops.
+        deadline: Value of `time.process_time()` at which reading stops.
 
     Returns:
         The records, and the number of bytes that they occupy in the slice.
@@ -160,12 +160,12 @@ def _read_records(source: Source, piece: Slice, most: float, deadline: float) ->
 
 
 def _find_position(piece: Slice, record: Record, records: int) -> int:
-    """Return the number of bytes of a slice that were read so far; an estimate if the file is compressed.
+    """Return the number of bytes of a slice that have been read. If the file is compressed, this is an estimate.
 
     Args:
-        piece: the slice (a byte range of a file)
-        record: the last record that was read
-        records: number of records that were read
+        piece: The slice (a byte range of a file).
+        record: The last record that was read.
+        records: Number of records that were read.
     """
     path, locator = Path(piece.file.path), record.locator
     if piece.file.name.lower().endswith(PARQUET_ENDINGS):
@@ -176,7 +176,7 @@ def _find_position(piece: Slice, record: Record, records: int) -> int:
 
 
 def _find_read_position(path: Path) -> int:
-    """Return the furthest read position, in bytes, of a file that this process has open; 0 if it is not open."""
+    """Return the highest read position, in bytes, of a file that this process has open, or 0 if it is not open."""
     furthest = 0
     for link in Path("/proc/self/fd").iterdir():
         with suppress(FileNotFoundError):  # the folder's own descriptor is closed by now

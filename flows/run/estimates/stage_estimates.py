@@ -27,13 +27,14 @@ class StageEstimate:
     """The estimated cost of building one pipeline stage. The units are listed in UNITS.
 
     Attributes:
-        stage: kind and name of the stage
-        documents, tokens: numbers in the stage's complete result; None if results of its kind do not count them
-        disk_bytes: size of the files written to the store
-        memory_bytes: peak memory of all processes of the stage
-        scratch_bytes: size of temporary files, which are removed when the stage ends
-        cpu_seconds: processor time
-        seconds: elapsed time
+        stage: Kind and name of the stage.
+        documents, tokens: Their numbers in the stage's complete result; None if results of this kind do not have such
+            counts.
+        disk_bytes: Size of the files written to the store.
+        memory_bytes: Peak memory of all processes of the stage.
+        scratch_bytes: Size of temporary files, which are removed when the stage ends.
+        cpu_seconds: CPU time in seconds.
+        seconds: Elapsed time in seconds.
     """
 
     stage: str
@@ -51,12 +52,12 @@ class Estimates:
     """The estimates of a run.
 
     Attributes:
-        stages: the estimates of the stages to build
-        basis: lines that state the basis of the estimates
-        workers: number of worker processes
-        raw_bytes: total size of the raw files
-        stops: lines about filter rules that would drop so many documents that the run stops
-        start_cpu_seconds: processor time of the command and of the orchestrator's server
+        stages: The estimates of the stages to build.
+        basis: Lines that state the basis of the estimates.
+        workers: Number of worker processes.
+        raw_bytes: Total size of the raw files.
+        stops: Lines about filter rules that would drop so many documents that the run stops.
+        start_cpu_seconds: CPU time, in seconds, of the command and of the orchestrator's server.
     """
 
     stages: tuple[StageEstimate, ...]
@@ -68,7 +69,7 @@ class Estimates:
 
     @property
     def run(self) -> StageEstimate:
-        """The totals of the run, including the command's start. Memory and temporary files are maxima, not sums."""
+        """The totals of the run, including the start of the command. For memory and temporary files, the maxima."""
         return StageEstimate(
             stage="the run",
             disk_bytes=sum(stage.disk_bytes for stage in self.stages),
@@ -79,7 +80,7 @@ class Estimates:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return the estimates as a dict, for scripts.
+        """Convert the estimates to a dict for JSON output.
 
         The keys are the attributes, "units" (the unit of each number, as in UNITS) and "run" (the totals).
         """
@@ -93,11 +94,11 @@ STAGE_SECONDS = 0.4  # by the clock: tasks that are sent, states that are writte
 
 
 def compute_cost(rates: Amounts, amounts: Amounts) -> float:
-    """Multiply each rate by the amount in its unit, and return the sum. A unit without an amount costs nothing.
+    """Multiply each rate by the amount in its unit, and return the sum. Missing amounts count as zero.
 
     Args:
-        rates: cost per unit, by unit
-        amounts: number of units, by unit
+        rates: Cost per unit, by unit.
+        amounts: Number of units, by unit.
 
     >>> round(compute_cost({"tokens": 1.5}, {"text_bytes": 1e6, "tokens": 250_000}))
     375000
@@ -109,11 +110,12 @@ def estimate_stage(stage: str, amounts: Amounts, algorithm: str = "", left: floa
     """Estimate the cost of a pipeline stage from the rates (costs per unit) of its kind.
 
     Args:
-        stage: kind and name, such as "shards/news"
-        amounts: the amounts that the stage processes, by unit, such as {"text_bytes": 1e6}. Needed are "workers" and
-            "parts", unless one process builds the stage, and what its kind counts ("documents", "tokens")
-        algorithm: algorithm of the stage's vocabulary, which some rates depend on; "" if there is none
-        left: share of the stage that is not built yet, from 0 to 1
+        stage: Kind and name, such as "shards/news".
+        amounts: The amounts that the stage processes, by unit, such as {"text_bytes": 1e6}. "workers" and "parts" are
+            required unless one process builds the stage. "documents" and "tokens" are required if results of its kind
+            count them.
+        algorithm: Algorithm of the stage's vocabulary, because some rates depend on it; "" if there is none.
+        left: Share of the stage that still has to be built, from 0 to 1.
     """
     kind = STAGES[stage.partition("/")[0]]
     cpu_seconds = left * compute_cost(_get_rates(kind.seconds, algorithm), amounts)

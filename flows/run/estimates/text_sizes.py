@@ -39,11 +39,11 @@ class TextSizes:
     """The total size of some documents.
 
     Attributes:
-        documents: number of documents
-        text_bytes: size of their texts in UTF-8
-        packed_bytes: size of their texts when compressed as in a store
-        words: number of words and punctuation marks, split as by BERT; a long word counts as several
-        measured: processor time, in seconds, needed to read and filter the documents
+        documents: Number of documents.
+        text_bytes: Size of their texts in UTF-8.
+        packed_bytes: Size of their texts when compressed as in a store.
+        words: Number of words and punctuation marks according to BERT's splitting rules. A long word counts as several.
+        measured: CPU time, in seconds, for reading and filtering the documents.
     """
 
     documents: float = 0.0
@@ -58,7 +58,7 @@ class TextSizes:
 
     @staticmethod
     def add_all(sizes: Iterable["TextSizes"]) -> "TextSizes":
-        """Return the sums of several sizes, field by field; all zeros if there are none."""
+        """Add up sizes field by field. The result for no sizes is all zeros."""
         return TextSizes(**sum((Counter(asdict(some)) for some in sizes), Counter()))
 
 
@@ -67,14 +67,15 @@ class SourceText:
     """The size of a source's text, extrapolated from a filtered sample to all its raw files.
 
     Attributes:
-        source: name of the source
-        sample: the sample before filtering
-        outcomes: estimated number of records by outcome, as in the record counts of a run
-        whole: sizes of all documents
-        new: sizes of the documents that are not in the store yet
-        fitted: processor time, in seconds, needed to compute the statistics of the new documents
-        parts: estimated number of parts (file sets that are built independently)
-        words_per_mb: distinct words in one MB of text; the number grows with the size to the power WORDS_POWER
+        source: Name of the source.
+        sample: The sample before filtering.
+        outcomes: Estimated number of records by outcome, as in the record counts of a run.
+        whole: Sizes of all documents.
+        new: Sizes of the documents that are not in the store yet.
+        fitted: CPU time, in seconds, for computing the statistics of the new documents.
+        parts: Estimated number of parts (file sets that are built independently).
+        words_per_mb: Number of distinct words in one MB of text. It grows with the text's size to the power of
+            WORDS_POWER.
     """
 
     source: str
@@ -91,9 +92,9 @@ def judge_sources(recipe: Recipe, lock: Lock, planned: Sequence[PlannedStage]) -
     """Sample and filter each source that has raw files on this machine, and extrapolate its text sizes.
 
     Args:
-        recipe: the recipe
-        lock: content of the recipe's lock file (the raw files of each run)
-        planned: what a run would do with each stage; shows which documents are already in the store
+        recipe: The recipe.
+        lock: The recipe's lock (the raw files of each run).
+        planned: What a run would do with each stage. This shows which documents are already in the store.
 
     Raises:
         FileFault: If a raw file cannot be divided into slices.
@@ -116,10 +117,10 @@ def _split_files(entry: SourceEntry, lock: Lock, states: Sequence[str]) -> tuple
     """Return a source's raw files in two lists: those whose documents are already in the store, and the others.
 
     Args:
-        entry: the source
-        lock: content of the recipe's lock file (the raw files of each run)
-        states: planned state of parsing the source in each generation (the raw files that one run added), such as
-            "reuse"
+        entry: The source.
+        lock: The recipe's lock (the raw files of each run).
+        states: Planned state of parsing the source in each generation (the raw files that one run added), such as
+            "reuse".
     """
     generations = [files for generation in lock.generations if (files := list_readable(lock, entry, generation))]
     settled = 0 if "follows" in states else len(generations) - sum(state != "reuse" for state in states)
@@ -131,10 +132,10 @@ def _judge_sample(entry: SourceEntry, sample: SourceSample, old_bytes: int, new_
     """Filter a source's sample, and extrapolate its text sizes to all raw files.
 
     Args:
-        entry: the source and its filter settings
-        sample: records of the source
-        old_bytes: size of the raw files whose documents are in the store
-        new_bytes: size of the other raw files
+        entry: The source and its filter settings.
+        sample: Records of the source.
+        old_bytes: Size of the raw files whose documents are in the store.
+        new_bytes: Size of the other raw files.
     """
     settings, inputs, records = entry.documents, read_inputs(entry.documents), [*sample.sampled]
     judge_records(records[:WARM_UP_RECORDS], entry.source.name, settings, inputs)

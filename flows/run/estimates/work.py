@@ -39,20 +39,20 @@ class _ModelSize:
         self.parameters = self._body + (vocabulary_size + (entry.settings.max_length or 512) + 4) * hidden
 
     def count_flops(self, length: float, predicted: float = 0.0) -> float:
-        """Return the floating-point operations per token in one training step.
+        """Compute the number of floating-point operations per token in one training step.
 
         Args:
-            length: number of tokens in each example
-            predicted: share of the tokens that are predicted, from 0 to 1
+            length: Number of tokens in each example.
+            predicted: Share of the tokens that are predicted, from 0 to 1.
         """
         return 6 * self._body + 6 * predicted * self._head + 12 * self._layers * self._hidden * length
 
     def compute_memory(self, held: float, predicted: float = 0.0) -> float:
-        """Return the memory of a training process in bytes.
+        """Compute the memory that a training process needs, in bytes.
 
         Args:
-            held: number of tokens that are processed at once
-            predicted: share of these tokens that are predicted, from 0 to 1
+            held: Number of tokens that are processed at once.
+            predicted: Share of these tokens that are predicted, from 0 to 1.
         """
         activations = held * (self._layers * 34 * self._hidden * 4 + predicted * self._head / self._hidden * 8)
         return TORCH_BYTES + self.parameters * PARAMETER_BYTES + activations
@@ -61,16 +61,16 @@ class _ModelSize:
 def compute_training_work(
     entry: ModelEntry, recipe: Recipe, vocabulary_size: float, to_train_on: Mapping[str, float]
 ) -> dict[str, float]:
-    """Return the work needed to train a model, as {unit: amount}.
+    """Compute the work needed to train a model, as {unit: amount}.
 
     The units are "tokens", "flops" (floating-point operations), "steps", "parameters" and "model_bytes" (memory). Every
     example is assumed to have the maximum length of its shard set.
 
     Args:
-        entry: the model and the settings of its training
-        recipe: the recipe, whose shard sets the phases of the training read
-        vocabulary_size: number of tokens in the vocabulary
-        to_train_on: number of tokens of each shard set by name, for phases whose length is given in epochs
+        entry: The model and the settings of its training.
+        recipe: The recipe. The training phases read its shard sets.
+        vocabulary_size: Number of tokens in the vocabulary.
+        to_train_on: Number of tokens in each shard set, by name. Needed for phases whose length is given in epochs.
     """
     model = _ModelSize(entry, vocabulary_size)
     lengths = {shards.name: shards.settings.length for shards in recipe.shards}
@@ -88,16 +88,16 @@ def compute_training_work(
 
 
 def compute_task_work(entry: TaskEntry, start: ModelEntry, vocabulary_size: float) -> dict[str, float]:
-    """Return the work needed to fine-tune and evaluate the tasks of a `[[task]]` table, as {unit: amount}.
+    """Compute the work needed to fine-tune and evaluate the tasks of a `[[task]]` table, as {unit: amount}.
 
     The units are "documents" (labeled rows), "tokens", "flops" (floating-point operations), "steps", "answered"
     (predicted rows), "pieces" (size of the vocabulary), "parameters" (of all stored models) and "model_bytes" (memory).
     All seeds and the control model are included. The labeled files are read, but not tokenized.
 
     Args:
-        entry: the `[[task]]` table
-        start: the model that is fine-tuned
-        vocabulary_size: number of tokens in its vocabulary
+        entry: The `[[task]]` table.
+        start: The model that is fine-tuned.
+        vocabulary_size: Number of tokens in its vocabulary.
 
     Raises:
         InputError: If a labeled file is missing or cannot be read.
@@ -126,16 +126,16 @@ def compute_task_work(entry: TaskEntry, start: ModelEntry, vocabulary_size: floa
 def compute_answer_work(
     entry: TaskEntry, start: ModelEntry, vocabulary_size: float, texts: TextSizes
 ) -> dict[str, float]:
-    """Return the work needed to make predictions for documents with a fine-tuned model, as {unit: amount}.
+    """Compute the work needed to make predictions for documents with a fine-tuned model, as {unit: amount}.
 
     The units are "documents", "text_bytes", "answered" (size of the predictions, in rows), "tokens", "flops"
     (floating-point operations) and "model_bytes" (memory).
 
     Args:
-        entry: the `[[task]]` table that the model was fine-tuned on
-        start: the model that was fine-tuned
-        vocabulary_size: number of tokens in its vocabulary
-        texts: sizes of the documents
+        entry: The `[[task]]` table that the model was fine-tuned on.
+        start: The model that was fine-tuned.
+        vocabulary_size: Number of tokens in its vocabulary.
+        texts: Sizes of the documents.
     """
     [task] = entry.load_suite().tasks
     model, length = _ModelSize(start, vocabulary_size), _find_length(task, start)
@@ -150,23 +150,23 @@ def compute_answer_work(
 
 
 def _find_length(task: SuiteTask, start: ModelEntry) -> int:
-    """Return the maximum number of tokens that a task's model reads of each example.
+    """Return the maximum number of tokens of an example that a task's model reads.
 
     Args:
-        task: the task, which may set a maximum
-        start: the model that is fine-tuned, which has a number of positions
+        task: The task, which may set a maximum.
+        start: The model that is fine-tuned. Its number of positions is an upper limit.
     """
     return min(task.settings.max_length or read_task(task.task).default_length, start.settings.positions)
 
 
 def _count_row_tokens(task: Task, file: FileSettings, length: int, labelled: bool = True) -> list[float]:
-    """Estimate the number of tokens in each row of a labeled file from its characters. Return one number for each row.
+    """Estimate the number of tokens in each row of a labeled file from the row's number of characters.
 
     Args:
-        task: the task, which defines the columns of the file
-        file: the labeled file
-        length: maximum number of tokens that the model reads; longer rows count as this length
-        labelled: False if the file has no labels
+        task: The task. It determines the columns of the file.
+        file: The labeled file.
+        length: Maximum number of tokens that the model reads. Longer rows count as this many.
+        labelled: False if the file has no labels.
 
     Raises:
         InputError: If the file cannot be read.
@@ -177,12 +177,12 @@ def _count_row_tokens(task: Task, file: FileSettings, length: int, labelled: boo
 
 
 def count_phase_tokens(phase: PhaseSettings, lengths: Sequence[int], held: float = 0.0) -> int:
-    """Return the maximum number of tokens that a training phase reads in total.
+    """Compute the maximum total number of tokens that a training phase reads.
 
     Args:
-        phase: settings of the phase
-        lengths: maximum example length of each shard set that the phase reads
-        held: number of tokens in these shard sets, for a phase whose length is given in epochs
+        phase: Settings of the phase.
+        lengths: Maximum example length of each shard set that the phase reads.
+        held: Number of tokens in these shard sets. It is used if the phase's length is given in epochs.
     """
     if phase.tokens is not None:
         return parse_tokens("training.phase.tokens", phase.tokens)

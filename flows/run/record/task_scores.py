@@ -39,9 +39,9 @@ class TaskScore(NamedTuple):
     """One metric of a fine-tuning task.
 
     Attributes:
-        name: name of the metric, as used in a recipe's `[bounds]` (limits)
-        value: the score, or its gain over the majority class or the baseline model
-        unit: description of the value, shown after the number
+        name: Name of the metric, as used in a recipe's `[bounds]` (limits).
+        value: The score, or its gain over the majority class or the baseline model.
+        unit: Description of the value, shown after the number.
     """
 
     name: str
@@ -50,14 +50,14 @@ class TaskScore(NamedTuple):
 
 
 def iter_scores(place: Place, tasks: Manifest, called: str = "") -> Iterator[TaskScore]:
-    """Yield the scores of fine-tuned models: the median over the seeds of every metric, by task and split.
+    """Yield the scores of fine-tuned models: for each task and split, the median of every metric over the seeds.
 
     The first metric of each split is followed by its gains over the majority class and over the baseline model, if any.
 
     Args:
-        place: the store
-        tasks: manifest (description) of the stored fine-tuned models
-        called: name of the artifact if the run has several such artifacts; else ""
+        place: The store.
+        tasks: Manifest (description) of the stored fine-tuned models.
+        called: Name of the artifact if the run has several artifacts of this kind, otherwise "".
 
     Raises:
         Damaged: If the stored predictions are damaged.
@@ -81,12 +81,12 @@ def iter_scores(place: Place, tasks: Manifest, called: str = "") -> Iterator[Tas
 
 
 def read_result(place: Place, tasks: Manifest, called: str = "") -> SuiteResult:
-    """Return the scores of stored fine-tuned models as the table of their suite (set of tasks).
+    """Read the scores of stored fine-tuned models, as the table of their suite (set of tasks).
 
     Args:
-        place: the store
-        tasks: manifest (description) of the stored models
-        called: title of the table; if "", the name of the suite is used
+        place: The store.
+        tasks: Manifest (description) of the stored models.
+        called: Title of the table. If "", the name of the suite is used.
 
     Raises:
         Damaged: If the stored predictions are damaged.
@@ -97,12 +97,12 @@ def read_result(place: Place, tasks: Manifest, called: str = "") -> SuiteResult:
 
 
 def iter_summaries(result: SuiteResult) -> Iterator[str]:
-    """Yield a line about each task: its first metric on its main split, with the interval and the majority class.
+    """Yield a line for each task: its first metric on its main split, with its interval and the majority class's score.
 
     A line looks like "sentiment: accuracy 91.2 (89.5 to 93.0); the most frequent class has 50.0."
 
     Args:
-        result: the scores of the tasks
+        result: The scores of the tasks.
     """
     for task, row in _find_main_rows(result).items():
         interval = f" ({format_score(row.interval[0])} to {format_score(row.interval[1])})" if row.interval else ""
@@ -112,7 +112,7 @@ def iter_summaries(result: SuiteResult) -> Iterator[str]:
 
 
 def _find_main_rows(result: SuiteResult) -> dict[str, SuiteRow]:
-    """Find the row of each task with its first metric on its main split, by the name of the task."""
+    """Find the row with the first metric on the main split of each task, by task name."""
     first: dict[str, SuiteRow] = {}
     for row in result.rows:
         if row.averaged:
@@ -124,9 +124,9 @@ class TaskWorth(NamedTuple):
     """Whether pre-training was worth it for one task.
 
     Attributes:
-        task: the name of the task
-        answer: "yes", "no" or "not shown"
-        reason: the scores that the answer is about, as a clause without a full stop
+        task: The name of the task.
+        answer: "yes", "no" or "not shown".
+        reason: The scores that the answer is based on, as a clause without a full stop.
     """
 
     task: str
@@ -135,14 +135,14 @@ class TaskWorth(NamedTuple):
 
 
 def iter_task_worth(result: SuiteResult, control: SuiteComparison | None) -> Iterator[TaskWorth]:
-    """Yield for each task whether pre-training was worth it.
+    """Yield whether pre-training was worth it, for each task.
 
-    It was if the model is better than the same model from first weights, and better than a bag of words if there is
-    one, each by a paired test on the same examples. It was not if one of them is as good or better.
+    The answer is "yes" if paired tests on the same examples show that the model is better than the same model trained
+    from random weights and, if there is one, better than a bag of words. It is "no" if one of them is at least as good.
 
     Args:
-        result: the scores of the model
-        control: its comparison with the same model from first weights; None if there is none, and then nothing is shown
+        result: The scores of the model.
+        control: The comparison with the same model trained from random weights. If None, nothing can be shown.
     """
     compared = {each.task: each for each in control.tasks} if control is not None else {}
     for task, row in _find_main_rows(result).items():
@@ -170,7 +170,7 @@ def _format_chance(p: float | None) -> str:
 
 
 def format_task_worth(worth: Sequence[TaskWorth]) -> str:
-    """Format the answers for all tasks of a run as one text; "" if there are none.
+    """Format the answers for all tasks of a run as one text. Returns "" if there are none.
 
     >>> format_task_worth([TaskWorth("tone", "no", "accuracy 81.0; a bag of words 83.0")])
     'No: accuracy 81.0 on tone; a bag of words 83.0.'
@@ -185,12 +185,12 @@ def format_task_worth(worth: Sequence[TaskWorth]) -> str:
 
 
 def name_task(suite: Suite, called: str, task: str) -> str:
-    """Return the name of a task as used in the names of its figures (metrics).
+    """Return the name of a task, as it is used in the names of its figures (metrics).
 
     Args:
-        suite: the set of tasks to which the task belongs
-        called: name of the artifact of the fine-tuned models if the run has several; else ""
-        task: name of the task in the suite
+        suite: The set of tasks that the task belongs to.
+        called: Name of the fine-tuned models' artifact if the run has several, otherwise "".
+        task: Name of the task in the suite.
     """
     return (called or suite.name) if len(suite.tasks) == 1 else f"{called or suite.name} {task}"
 
@@ -203,14 +203,14 @@ def compare_with(place: Place, tasks: Manifest, other: Manifest, names: tuple[st
     """Compare stored fine-tuned models with those of another artifact, by paired significance tests.
 
     Args:
-        place: the store
-        tasks: manifest (description) of the stored models
-        other: manifest of the models to compare them with
-        names: column titles for `tasks` and `other`
+        place: The store.
+        tasks: Manifest (description) of the stored models.
+        other: Manifest of the models to compare them with.
+        names: Column titles for `tasks` and `other`.
 
     Returns:
-        The comparison of the tasks for which both have predictions for the same examples and seeds; None if there are
-        no such tasks.
+        The comparison of the tasks for which both have predictions for the same examples and seeds, or None if there
+        are no such tasks.
 
     Raises:
         Damaged: If the stored predictions are damaged.
@@ -226,9 +226,9 @@ def compare_within(place: Place, tasks: Manifest, of: str) -> SuiteComparison | 
     Returns None if there is no such model.
 
     Args:
-        place: the store
-        tasks: manifest (description) of the stored models
-        of: which model to compare with, BASELINE or CONTROL
+        place: The store.
+        tasks: Manifest (description) of the stored models.
+        of: The model to compare with: BASELINE or CONTROL.
 
     Raises:
         Damaged: If the stored predictions are damaged.
@@ -261,8 +261,8 @@ def compute_worse_chances(place: Place, after: Sequence[Manifest], before: Seque
     """Compute a p-value for each task whose first metric decreased: the probability of such a decrease by chance.
 
     Args:
-        place: the store
-        after, before: manifests (artifact descriptions) of the later and the earlier run
+        place: The store.
+        after, before: Manifests (artifact descriptions) of the later and the earlier run.
 
     Returns:
         The p-values by name of the figure (metric). Tasks that cannot be compared are omitted.
@@ -302,7 +302,7 @@ class EventPrinter:
     """Prints the events of fine-tuning runs as lines.
 
     Args:
-        tell: called with each line to print
+        tell: Called with each line to print.
     """
 
     def __init__(self, tell: Tell) -> None:
@@ -311,11 +311,11 @@ class EventPrinter:
         self._steps = 0
 
     def print_event(self, event: Event) -> None:
-        """Print one event. Step events are printed at most once in METRIC_SECONDS, checkpoint events never.
+        """Print an event. Step events are printed at most every METRIC_SECONDS, and checkpoint events are not printed.
 
         Args:
-            event: dict with the kind of the event under the key "event" (such as "start", "step", "warning" or "done"),
-                and the values that such an event has
+            event: Dict with the kind of the event under the key "event" (such as "start", "step", "warning" or "done"),
+                and further keys for each kind.
         """
         if event["event"] in SUITE_LINES:
             self._tell(SUITE_LINES[event["event"]](event))
@@ -341,8 +341,8 @@ def iter_start_lines(event: Event) -> Iterator[str]:
     """Yield lines about the start of a fine-tuning run: the record counts of its files, and its settings.
 
     Args:
-        event: dict with the keys "training" and "evaluation" (record counts as for `describe_ledger`), "settings"
-            (values by name), "resumed" (True or False) and "step"
+        event: Dict with the keys "training" and "evaluation" (record counts as for `describe_ledger`), "settings"
+            (values by name), "resumed" (True or False) and "step".
     """
     for name in ("training", "evaluation"):
         yield f"{name}: {describe_ledger(event[name])}"
@@ -356,8 +356,8 @@ def describe_ledger(ledger: Mapping[str, Any]) -> str:
     """Describe in one line how many records of a labeled file were used, dropped and truncated.
 
     Args:
-        ledger: record counts of the file as JSON, with the keys `accounts` (of one unit, such as "examples": a dict
-            with the counts by outcome under "outcomes") and `figures` (other counts by name)
+        ledger: Record counts of the file as JSON, with the keys `accounts` (for one unit, such as "examples", a dict
+            with the counts by outcome under "outcomes") and `figures` (other counts by name).
     """
     [(unit, account)] = ledger["accounts"].items()
     figures = ledger["figures"]
@@ -376,8 +376,8 @@ def format_event(event: Event, steps: int) -> str:
     """Format an event of a fine-tuning run as one line: its kind, step, epoch, losses and scores.
 
     Args:
-        event: dict with the keys `event` and `step`, and the metrics to show, by name
-        steps: total number of steps of the run
+        event: Dict with the keys `event` and `step`, and the metrics to show, by name.
+        steps: Total number of steps of the run.
 
     >>> format_event({"event": "step", "step": 3, "epoch": 1, "loss": 0.6931}, 9)
     'step 3/9: epoch 1, loss 0.6931'

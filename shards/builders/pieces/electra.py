@@ -82,17 +82,17 @@ def plan_electra(
     A piece is a run of one document's tokens. An example has one or two.
 
     Args:
-        word_starts: uint8 [tokens], 1 if the token begins a word
-        sentences: int64 [sentences + 1], the start of each sentence in the tokens
-        documents: int64 [documents + 1], the index of the first sentence of each document
-        keys: uint64 [documents], the hash of each document
+        word_starts: uint8 [tokens], 1 if the token begins a word.
+        sentences: int64 [sentences + 1], the start of each sentence in the tokens.
+        documents: int64 [documents + 1], the index of the first sentence of each document.
+        keys: uint64 [documents], the hash of each document.
         copy_key: Random key of the copy, from `compute_copy_key`.
-        addresses: uint64 [2], the random keys of the choices in `PURPOSES`
+        addresses: uint64 [2], the random keys of the choices in `PURPOSES`.
         length: Maximum length of an example in tokens, including special tokens.
         short: Probability that an example is shorter, with a random target length.
         single: Probability that an example has only one segment, although it has several sentences.
-        pieces: int64 [at least the number of pieces, PIECE_WIDTH], output: a row (start, end, document, example) per
-            piece, in order; it is not bounds-checked
+        pieces: int64 [at least the number of pieces, PIECE_WIDTH], filled with a row (start, end, document, example)
+            per piece, in order. Its size is not checked.
     """
     num, example = 0, 0
     for document in range(len(documents) - 1):
@@ -130,10 +130,10 @@ def _draw_target(key: np.uint64, length: int, short: float) -> int:
 
 @kernel
 def _divide(sentences: Int64s, start: int, first: int, end: int, target: int, single: float, key: np.uint64) -> int:
-    """Find the sentence with which the second segment of an example begins.
+    """Find the first sentence of the second segment of an example.
 
     Args:
-        sentences: int64 [sentences + 1], the start of each sentence in the tokens
+        sentences: int64 [sentences + 1], the start of each sentence in the tokens.
         start: Token position at which the example begins.
         first: Index of the sentence that contains `start`.
         end: Index after the last sentence of the example.
@@ -161,10 +161,10 @@ def _trim_segments(word_starts: Bytes, start: int, middle: int, end: int, length
     Segments are cut at word starts, unless a single word is longer than an example.
 
     Args:
-        word_starts: uint8 [tokens], 1 if the token begins a word
+        word_starts: uint8 [tokens], 1 if the token begins a word.
         start: Token position at which the first segment begins.
         middle: Token position at which the first segment ends and the second begins.
-        end: Token position at which the second segment ends; equal to `middle` if there is only one.
+        end: Token position at which the second segment ends. Equal to `middle` if there is only one.
         length: Maximum length of an example in tokens, including special tokens.
 
     Returns:
@@ -217,7 +217,7 @@ class ElectraInput:
             vocabulary: The number of tokens, and the ids of special tokens by role.
 
         Returns:
-            The examples of all passes, and for each pass a ledger that accounts for every token.
+            The examples of all passes, and one ledger per pass that accounts for every token.
         """
         return build_electra(columns, self, common, ExampleLayout.from_vocabulary(vocabulary, 2))
 
@@ -232,7 +232,7 @@ def build_electra(columns: DocumentTokens, own: ElectraInput, common: Common, la
         layout: Special tokens and number of segments.
 
     Returns:
-        The examples of all passes, and for each pass a ledger that accounts for every token.
+        The examples of all passes, and one ledger per pass that accounts for every token.
     """
     check_columns(columns)
     parts, ledgers = [], []
@@ -251,15 +251,15 @@ def build_electra(columns: DocumentTokens, own: ElectraInput, common: Common, la
 def _build_ledger(columns: DocumentTokens, plan: Int64s) -> Ledger:
     """Build the ledger of one pass of ELECTRA's examples: every token is in an example.
 
-    It also has the number of examples with one segment, `one_segment`, and of examples that end inside a sentence,
-    `cut_sentences`.
+    It also counts the examples with one segment (`one_segment`) and the examples that end inside a sentence
+    (`cut_sentences`).
 
     Args:
         columns: The documents of the shard.
-        plan: int64 [pieces, PIECE_WIDTH], the plan of the pass: a row (start, end, document, example) per piece
+        plan: int64 [pieces, PIECE_WIDTH], the plan of the pass: a row (start, end, document, example) per piece.
 
     Raises:
-        LedgerError: The tokens in the examples are not as many as those of the documents.
+        LedgerError: The examples do not contain all tokens of the documents.
     """
     lasts = np.diff(plan[:, EXAMPLE], append=-1) != 0
     ends = plan[lasts, END]
@@ -273,8 +273,8 @@ def build_electra_plain(
 ) -> BuiltExamples:
     """Reference implementation of `build_electra` in plain Python, for tests.
 
-    The documents of the shard (`columns`) and the settings give the examples of all passes, and for each pass a ledger
-    that accounts for every token.
+    The result has the examples of all passes over the documents in `columns`, and one ledger per pass that accounts for
+    every token.
     """
     parts, ledgers = [], []
     for copy in range(common.copies):
@@ -329,7 +329,7 @@ def _divide_sentences_plain(sentences: list[range], wanted: int, *, exceeds: boo
     Args:
         sentences: The sentences, as ranges of token positions.
         wanted: The first segment has fewer tokens than this, but at least one sentence.
-        exceeds: Whether the first segment takes one more sentence, with which it may have `wanted` tokens or more.
+        exceeds: Whether the first segment takes one more sentence, even if it then has `wanted` tokens or more.
     """
     a = sentences[0]
     end = sentences[-1].stop

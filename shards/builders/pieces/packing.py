@@ -68,14 +68,14 @@ def plan_packs(
     A piece is a run of one document's tokens in one example.
 
     Args:
-        word_starts: uint8 [tokens], 1 if the token begins a word
-        sentences: int64 [sentences + 1], the start of each sentence in the tokens
-        documents: int64 [documents + 1], the index of the first sentence of each document
-        order: int64 [documents], the order in which the documents are packed
+        word_starts: uint8 [tokens], 1 if the token begins a word.
+        sentences: int64 [sentences + 1], the start of each sentence in the tokens.
+        documents: int64 [documents + 1], the index of the first sentence of each document.
+        order: int64 [documents], the order in which the documents are packed.
         room: Maximum number of tokens in an example, without its first and last special token.
         crosses: Whether an example may continue from one document into the next.
-        pieces: int64 [at least the number of pieces, PIECE_WIDTH], output: a row (start, end, document, example) per
-            piece, in order; it is not bounds-checked
+        pieces: int64 [at least the number of pieces, PIECE_WIDTH], filled with a row (start, end, document, example)
+            per piece, in order. Its size is not checked.
     """
     num, example, num_tokens, is_open = 0, -1, 0, False
     for document in order:
@@ -146,7 +146,7 @@ class FullSentencesInput:
             vocabulary: The number of tokens, and the ids of special tokens by role.
 
         Returns:
-            The examples of all passes, and for each pass a ledger that accounts for every token.
+            The examples of all passes, and one ledger per pass that accounts for every token.
         """
         own = PackSettings(length=common.length, crosses=self.crosses, copies=common.copies, seed=common.seed)
         ids = vocabulary.special_ids
@@ -175,7 +175,7 @@ def pack_sentences(
         sep_id: Id of the [SEP] token.
 
     Returns:
-        The examples of all passes, and for each pass a ledger that accounts for every token and has been checked.
+        The examples of all passes, and one ledger per pass that accounts for every token and has been checked.
     """
     check_columns(columns)
     plans = [_plan_copy(columns, settings, copy) for copy in range(settings.copies)]
@@ -195,7 +195,7 @@ def draw_document_order(columns: DocumentTokens, seed: int, copy: int) -> Int64s
         copy: Zero-based pass over the documents.
 
     Returns:
-        int64 [documents], the indices of the documents in the order in which they are packed
+        int64 [documents], the indices of the documents in the order in which they are packed.
     """
     if copy == 0:
         return np.arange(len(columns.keys), dtype=np.int64)
@@ -228,10 +228,10 @@ def build_pack_ledger(columns: DocumentTokens, pieces: Int64s) -> Ledger:
 
     Args:
         columns: The documents of the shard.
-        pieces: int64 [pieces, PIECE_WIDTH], the plan of the pass: a row (start, end, document, example) per piece
+        pieces: int64 [pieces, PIECE_WIDTH], the plan of the pass: a row (start, end, document, example) per piece.
 
     Raises:
-        LedgerError: The tokens in the pieces are not as many as those of the documents.
+        LedgerError: The pieces do not contain all tokens of the documents.
     """
     placed = int((pieces[:, END] - pieces[:, START]).sum())
     outcomes = {"placed": placed, "truncated": 0, "left_over": 0}
@@ -246,8 +246,8 @@ def pack_sentences_plain(
 ) -> tuple[Examples, tuple[Ledger, ...]]:
     """Reference implementation of `pack_sentences` in plain Python, for tests.
 
-    The documents of the shard (`columns`) and the settings give the examples of all passes, and for each pass a ledger
-    that accounts for every token.
+    The result has the examples of all passes over the documents in `columns`, and one ledger per pass that accounts for
+    every token.
     """
     parts, ledgers = [], []
     for copy in range(settings.copies):

@@ -76,7 +76,7 @@ def compute_purpose_keys(common: Common, purposes: Sequence[str], copy: int) -> 
         copy: Zero-based pass over the documents.
 
     Returns:
-        uint64 [purposes], the keys in the order of `purposes`
+        uint64 [purposes], the keys in the order of `purposes`.
     """
     return np.array([compute_address(common.seed, purpose, copy) for purpose in purposes], np.uint64)
 
@@ -101,8 +101,8 @@ def build_examples(
     Args:
         columns: The documents of the shard.
         pieces: int64 [pieces, PIECE_WIDTH], the plan: a row (start, end, document, example) for each run of one
-            document's tokens in one example
-        ordinals: uint32 [examples], the zero-based index of each example among those that begin in the same document
+            document's tokens in one example.
+        ordinals: uint32 [examples], the zero-based index of each example among those that begin in the same document.
         copy: Zero-based pass over the documents.
         layout: Special tokens, number of segments and labels.
     """
@@ -140,13 +140,13 @@ def count_placed(pieces: Int64s) -> int:
 
 
 def build_copy_ledger(total: int, placed: int, left_over: int, figures: Mapping[str, int]) -> Ledger:
-    """Build the ledger of one pass over the documents from the numbers of tokens, and check that they add up.
+    """Build the ledger of one pass over the documents from token counts, and check that they add up.
 
     Args:
         total: Number of tokens in the documents.
         placed: Number of these tokens that are in examples.
         left_over: Number of these tokens that are in no example.
-        figures: Further counts to store, by name.
+        figures: Additional counts to store, by name.
 
     Raises:
         LedgerError: `placed` and `left_over` do not add up to `total`.
@@ -156,7 +156,7 @@ def build_copy_ledger(total: int, placed: int, left_over: int, figures: Mapping[
 
 
 def _count_examples(pieces: Int64s) -> int:
-    """Return the number of examples in a plan, int64 [pieces, PIECE_WIDTH]; 0 if it has no rows."""
+    """Return the number of examples in a plan, int64 [pieces, PIECE_WIDTH]. It is 0 if the plan has no rows."""
     return int(pieces[-1, EXAMPLE]) + 1 if len(pieces) else 0
 
 
@@ -173,7 +173,7 @@ def join_examples(parts: Sequence[Examples]) -> Examples:
 
 
 def _join_offsets(parts: Sequence[Int64s]) -> Int64s:
-    """Join the offsets of several arrays of lists to those of the concatenated lists: int64, beginning with 0."""
+    """Combine the list offsets of several arrays into the offsets of the concatenated array: int64, starting with 0."""
     lengths = np.concatenate([np.diff(part) for part in parts])
     return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
 

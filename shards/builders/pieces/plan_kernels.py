@@ -14,11 +14,11 @@ START, END, DOCUMENT, EXAMPLE, PIECE_WIDTH = range(5)
 
 @kernel
 def set_piece(piece: Int64s, start: int, end: int, document: int, example: int) -> None:
-    """Fill one row of a plan, which says that the tokens [start, end) of a document belong to an example.
+    """Fill one row of a plan: the tokens [start, end) of a document belong to an example.
 
     Args:
-        piece: int64 [PIECE_WIDTH], output: the row (start, end, document, example)
-        start, end: Positions in the tokens of the shard, counted through all documents.
+        piece: int64 [PIECE_WIDTH], filled with the row (start, end, document, example).
+        start, end: Positions in the tokens of the shard, counted through all its documents.
         document: Zero-based index of the document in the shard.
         example: Zero-based index of the example in the plan.
     """
@@ -27,14 +27,14 @@ def set_piece(piece: Int64s, start: int, end: int, document: int, example: int) 
 
 @kernel
 def find_word_cut(word_starts: Bytes, start: int, room: int) -> int:
-    """Find the position at which to cut a text of more than `room` tokens that begins at token `start`.
+    """Find the position at which to cut a text that begins at token `start` and has more than `room` tokens.
 
     This is the last word start that leaves at most `room` tokens before the cut. If there is none after `start`, the
     cut is after exactly `room` tokens.
 
     Args:
-        word_starts: uint8 [tokens], 1 if the token begins a word
-        start: Position of the text in the tokens of the shard. So is the result.
+        word_starts: uint8 [tokens], 1 if the token begins a word.
+        start: Position of the text in the tokens of the shard, like the result.
         room: Maximum number of tokens before the cut.
     """
     for place in range(start + room, start, -1):
@@ -45,12 +45,12 @@ def find_word_cut(word_starts: Bytes, start: int, room: int) -> int:
 
 @kernel
 def fill_ordinals(pieces: Int64s, ordinals: UInt32s) -> None:
-    """Number the examples that begin in the same document, from 0, in the order of the plan.
+    """Write the ordinal of each example to `ordinals`: its index, from 0, among those that begin in the same document.
 
     Args:
         pieces: int64 [pieces, PIECE_WIDTH], the plan: a row (start, end, document, example) per piece. Examples that
             begin in the same document must be consecutive.
-        ordinals: uint32 [examples], output
+        ordinals: uint32 [examples], the output array.
     """
     example, document, ordinal = -1, -1, 0
     for index in range(len(pieces)):
@@ -74,14 +74,15 @@ def write_pieces(
     """Write each example as `[CLS] piece [SEP] piece [SEP] ...` to `out_ids`, one after another.
 
     Args:
-        ids: [tokens], the ids of the documents
-        word_starts: uint8 [tokens], 1 if the token begins a word
-        pieces: int64 [pieces, PIECE_WIDTH], the plan, ordered by example: a row (start, end, document,
-            example) per piece
+        ids: [tokens], the ids of the documents.
+        word_starts: uint8 [tokens], 1 if the token begins a word.
+        pieces: int64 [pieces, PIECE_WIDTH], the plan, ordered by example: a row (start, end, document, example) per
+            piece.
         cls_id: Id of the [CLS] token.
         sep_id: Id of the [SEP] token.
-        out_ids: Output: the ids of all examples.
-        out_starts: uint8, output: 1 if the token begins a word, 0 for special tokens; as long as `out_ids`
+        out_ids: Filled with the ids of all examples.
+        out_starts: uint8, filled with 1 if the token begins a word and 0 for special tokens. It must be as long as
+            `out_ids`.
     """
     place, example = 0, -1
     for index in range(len(pieces)):

@@ -66,22 +66,22 @@ def pair_sentences(
     example_ids: UInt64s,
     counts: Int64s,
 ) -> int:
-    """Split the sentences of each document into pairs of two consecutive ones. Return the number of pairs.
+    """Group the sentences of each document into pairs of consecutive ones, and return the number of pairs.
 
     Args:
-        word_starts: uint8 [tokens], 1 if the token begins a word
-        sentences: int64 [sentences + 1], the start of each sentence in the tokens
-        documents: int64 [documents + 1], the index of the first sentence of each document
-        keys: uint64 [documents], the hash of each document
+        word_starts: uint8 [tokens], 1 if the token begins a word.
+        sentences: int64 [sentences + 1], the start of each sentence in the tokens.
+        documents: int64 [documents + 1], the index of the first sentence of each document.
+        keys: uint64 [documents], the hash of each document.
         copy_key: Random key of the copy, from `compute_copy_key`.
         odd_key: Random key for choosing the sentence to leave out of a document with an odd number of sentences.
-        room: Maximum number of tokens in a sentence; longer ones are cut.
-        bounds: int64 [at least 1 + the sentences of the longest document after cutting, 2], scratch memory
-        pairs: int64 [at least the number of pairs, PAIR_WIDTH], output: a row (start of A, start of B, end of B,
-            document, number of the pair in it, surface) per pair; A and B are the two sentences, and the surface (0 to
-            3) says whether B begins and ends where an original sentence does
-        example_ids: uint64 [at least the number of pairs], output: the example id of each pair
-        counts: int64 [NUM_COUNTS], incremented in place by the tokens and sentences left out, and by the cuts
+        room: Maximum number of tokens in a sentence. Longer sentences are cut.
+        bounds: int64 [at least 1 + the sentences of the longest document after cutting, 2], scratch memory.
+        pairs: int64 [at least the number of pairs, PAIR_WIDTH], filled with a row (start of A, start of B, end of B,
+            document, number of the pair in it, surface) per pair. A and B are the two sentences. The surface (0 to 3)
+            encodes whether B begins and ends where an original sentence does.
+        example_ids: uint64 [at least the number of pairs], filled with the example id of each pair.
+        counts: int64 [NUM_COUNTS], the numbers of tokens left out, sentences left out, and cuts, incremented in place.
     """
     num = 0
     for document in range(len(documents) - 1):
@@ -109,13 +109,13 @@ def _cut_sentences(word_starts: Bytes, sentences: Int64s, first: int, last: int,
     """Write the start of each sentence of a document to `bounds`, and cut sentences of more than `room` tokens.
 
     Args:
-        word_starts: uint8 [tokens], 1 if the token begins a word
-        sentences: int64 [sentences + 1], the start of each sentence in the tokens
+        word_starts: uint8 [tokens], 1 if the token begins a word.
+        sentences: int64 [sentences + 1], the start of each sentence in the tokens.
         first: Index of the first sentence of the document.
         last: Index after the last sentence of the document.
         room: Maximum number of tokens in a sentence.
-        bounds: int64 [at least 1 + the sentences after cutting, 2], output: the start of each sentence, and 1 if it is
-            the start of an original sentence or 0 if it is a cut. The row after the last sentence has the end of the
+        bounds: int64 [at least 1 + the sentences after cutting, 2], filled with the start of each sentence, and 1 if it
+            is the start of an original sentence or 0 if it is a cut. The row after the last sentence has the end of the
             document.
 
     Returns:
@@ -140,9 +140,9 @@ def match_pairs(order: Int64s, pairs: Int64s, couples: Int64s) -> int:
     recently visited unmatched pair from another document, if possible.
 
     Args:
-        order: int64 [pairs], the indices of the pairs, sorted by surface and then by similarity
-        pairs: int64 [pairs, PAIR_WIDTH], the pairs, from `pair_sentences`
-        couples: int64 [at least the number of matches, 2], output: the indices of both pairs of each match
+        order: int64 [pairs], the indices of the pairs, sorted by surface and then by similarity.
+        pairs: int64 [pairs, PAIR_WIDTH], the pairs, from `pair_sentences`.
+        couples: int64 [at least the number of matches, 2], filled with the indices of both pairs of each match.
     """
     num, waiting = 0, np.empty(len(order), np.int64)
     depth = 0
@@ -190,7 +190,7 @@ class SentencePairInput:
             vocabulary: The number of tokens, and the ids of special tokens by role.
 
         Returns:
-            The examples of all passes, and for each pass a ledger that accounts for every token.
+            The examples of all passes, and one ledger per pass that accounts for every token.
         """
         return build_sentence_pairs(columns, common, ExampleLayout.from_vocabulary(vocabulary, 2, has_labels=True))
 
@@ -206,7 +206,7 @@ def build_sentence_pairs(columns: DocumentTokens, common: Common, layout: Exampl
         layout: Special tokens, with two segments and labels.
 
     Returns:
-        The examples of all passes, and for each pass a ledger that accounts for every token.
+        The examples of all passes, and one ledger per pass that accounts for every token.
     """
     check_columns(columns)
     parts, ledgers = [], []
@@ -228,8 +228,8 @@ def _list_pairs(columns: DocumentTokens, copy: int, addresses: UInt64s, room: in
     Args:
         columns: The documents of the shard.
         copy: Zero-based pass over the documents.
-        addresses: The random keys of the kinds of choices in this pass.
-        room: Maximum number of tokens in a sentence; longer ones are cut.
+        addresses: uint64, one random key per kind of choice in this pass, from `compute_purpose_keys`.
+        room: Maximum number of tokens in a sentence. Longer sentences are cut.
 
     Returns:
         The pairs (int64 [pairs, PAIR_WIDTH]), the id of each pair's example (uint64 [pairs]), and the counts of
@@ -249,12 +249,12 @@ def _list_couples(pairs: Int64s, example_ids: UInt64s, order_key: np.uint64) -> 
     """List the sentence pairs that may exchange their second sentences.
 
     Args:
-        pairs: int64 [pairs, PAIR_WIDTH], the pairs, from `pair_sentences`
-        example_ids: uint64 [pairs], the example id of each pair
-        order_key: Random key of the order of pairs that are otherwise alike.
+        pairs: int64 [pairs, PAIR_WIDTH], the pairs, from `pair_sentences`.
+        example_ids: uint64 [pairs], the example id of each pair.
+        order_key: Random key that determines the order of pairs that are otherwise alike.
 
     Returns:
-        int64 [couples, 2], the indices of both pairs of each couple
+        int64 [couples, 2], the indices of both pairs of each couple.
     """
     order = np.lexsort((fold(order_key, example_ids), pairs[:, B_END] - pairs[:, B_START], pairs[:, SURFACE]))
     couples = np.empty((len(pairs) // 2, 2), np.int64)
@@ -267,7 +267,7 @@ def _draw_exchanges(first_ids: UInt64s, label_key: np.uint64) -> Bools:
     Exactly one of every two consecutive matches exchanges them, so that both labels are equally frequent.
 
     Args:
-        first_ids: uint64 [couples], the example id of the first pair of each match
+        first_ids: uint64 [couples], the example id of the first pair of each match.
         label_key: Random key of the labels.
     """
     coins = np.repeat(draw_below(fold(label_key, first_ids[::2]), 0, 2) == 1, 2)[: len(first_ids)]
@@ -282,11 +282,11 @@ def _assign_partners(num_pairs: int, couples: Int64s, exchanges: Bools) -> Int64
 
     Args:
         num_pairs: Number of pairs.
-        couples: int64 [couples, 2], the indices of both pairs of each match
-        exchanges: bool [couples], whether the pairs of each match exchange their second sentences
+        couples: int64 [couples, 2], the indices of both pairs of each match.
+        exchanges: bool [couples], whether the pairs of each match exchange their second sentences.
 
     Returns:
-        int64 [pairs], the index of a pair, or -1 for a pair without a match, which is left out
+        int64 [pairs], the index of a pair, or -1 for a pair without a match, which is left out.
     """
     partners = np.full(num_pairs, -1, np.int64)
     ones, others = couples[:, 0], couples[:, 1]
@@ -298,12 +298,12 @@ def _build_plan(pairs: Int64s, kept: Int64s, partners: Int64s) -> Int64s:
     """Build the plan of one pass: the first sentence of each kept pair, and the second sentence of its partner.
 
     Args:
-        pairs: int64 [pairs, PAIR_WIDTH], the pairs, from `pair_sentences`
-        kept: int64 [examples], the indices of the pairs that become examples
-        partners: int64 [examples], for each of them the index of the pair that provides the second sentence
+        pairs: int64 [pairs, PAIR_WIDTH], the pairs, from `pair_sentences`.
+        kept: int64 [examples], the indices of the pairs that become examples.
+        partners: int64 [examples], for each of them the index of the pair that provides the second sentence.
 
     Returns:
-        int64 [2 * examples, PIECE_WIDTH], two rows (start, end, document, example) per example
+        int64 [2 * examples, PIECE_WIDTH], two rows (start, end, document, example) per example.
     """
     plan = np.ones((2 * len(kept), PIECE_WIDTH), np.int64)
     plan[::2, [START, END, DOCUMENT]] = pairs[kept][:, [A_START, B_START, ANCHOR]]
@@ -324,9 +324,9 @@ def _build_ledger(columns: DocumentTokens, pairs: Int64s, partners: Int64s, coun
 
     Args:
         columns: The documents of the shard.
-        pairs: int64 [pairs, PAIR_WIDTH], the pairs, from `pair_sentences`
-        partners: int64 [pairs], the pair that provides each second sentence, or -1 for a pair that is left out
-        counts: int64 [NUM_COUNTS], the counts of `pair_sentences`
+        pairs: int64 [pairs, PAIR_WIDTH], the pairs, from `pair_sentences`.
+        partners: int64 [pairs], the pair that provides each second sentence, or -1 for a pair that is left out.
+        counts: int64 [NUM_COUNTS], the counts of `pair_sentences`.
 
     Raises:
         LedgerError: The counts do not add up to the tokens of the documents.
@@ -360,8 +360,8 @@ class _PlainPair(NamedTuple):
 def build_sentence_pairs_plain(columns: DocumentTokens, common: Common, layout: ExampleLayout) -> BuiltExamples:
     """Reference implementation of `build_sentence_pairs` in plain Python, for tests.
 
-    The documents of the shard (`columns`) and the settings give the examples of all passes, and for each pass a ledger
-    that accounts for every token.
+    The result has the examples of all passes over the documents in `columns`, and one ledger per pass that accounts for
+    every token.
     """
     parts, ledgers, room = [], [], (common.length - PAIR_SPECIALS) // 2
     for copy in range(common.copies):
@@ -391,15 +391,15 @@ def build_sentence_pairs_plain(columns: DocumentTokens, common: Common, layout: 
 def _iter_pairs_plain(
     columns: DocumentTokens, document: int, room: int, copy: int, odd_key: np.uint64, counts: Counter[str]
 ) -> Iterator[_PlainPair]:
-    """Yield the pairs of two consecutive sentences of a document. One sentence of an odd number is left out.
+    """Yield pairs of consecutive sentences of a document. If their number is odd, one sentence is left out.
 
     Args:
         columns: The documents of the shard.
         document: Index of the document.
-        room: Maximum number of tokens in a sentence; longer ones are cut.
+        room: Maximum number of tokens in a sentence. Longer sentences are cut.
         copy: Zero-based pass over the documents.
         odd_key: Random key for choosing the sentence that is left out.
-        counts: Incremented in place by the tokens and sentences left out, and by the cuts.
+        counts: Numbers of tokens and sentences left out and of cuts, by name. Incremented in place.
     """
     first, last = columns.documents[document : document + 2].tolist()
     units = list[range]()
@@ -425,8 +425,8 @@ def _assign_partners_plain(pairs: list[_PlainPair], order: np.uint64, label: np.
 
     Args:
         pairs: The pairs.
-        order: Random key of the order of pairs that are otherwise alike.
-        label: Random key of the choice whether two matched pairs exchange their second sentences.
+        order: Random key that determines the order of pairs that are otherwise alike.
+        label: Random key that determines which matched pairs exchange their second sentences.
     """
     partners = dict[int, _PlainPair]()
     waiting, couples = list[_PlainPair](), list[tuple[_PlainPair, _PlainPair]]()

@@ -47,14 +47,14 @@ def plan_single(
     """Cut all documents into sequences and write them to `pieces`, in order. Return the number of sequences.
 
     Args:
-        word_starts: uint8 [tokens], 1 if the token begins a word
-        sentences: int64 [sentences + 1], the start of each sentence in the tokens
-        documents: int64 [documents + 1], the index of the first sentence of each document
+        word_starts: uint8 [tokens], 1 if the token begins a word.
+        sentences: int64 [sentences + 1], the start of each sentence in the tokens.
+        documents: int64 [documents + 1], the index of the first sentence of each document.
         room: Maximum number of tokens in a sequence, without special tokens.
-        least: Minimum number of tokens in a sequence; shorter ones are left out.
-        pieces: int64 [at least the number of sequences, PIECE_WIDTH], output: a row (start, end, document, example) per
-            sequence; it is not bounds-checked
-        counts: int64 [NUM_COUNTS], incremented in place by the tokens left out, the sequences left out, and the cuts
+        least: Minimum number of tokens in a sequence. Shorter ones are left out.
+        pieces: int64 [at least the number of sequences, PIECE_WIDTH], filled with a row (start, end, document, example)
+            per sequence. Its size is not checked.
+        counts: int64 [NUM_COUNTS], the numbers of tokens left out, sequences left out, and cuts, incremented in place.
     """
     num = 0
     for document in range(len(documents) - 1):
@@ -94,13 +94,13 @@ class SingleInput:
         check_range("shards.min_tokens", self.min_tokens, 1, 1 << 16)
 
     def check(self, common: Common) -> None:
-        """Check that an example can have as many tokens as `min_tokens` says.
+        """Check that `min_tokens` does not exceed the maximum length of an example.
 
         Args:
             common: Length, copies and seed.
 
         Raises:
-            InputError: `min_tokens` exceeds the maximum number of tokens that an example can have.
+            InputError: `min_tokens` exceeds this length, not counting special tokens.
         """
         check_range("shards.min_tokens", self.min_tokens, 1, common.length - SINGLE_SPECIALS)
 
@@ -113,7 +113,7 @@ class SingleInput:
             vocabulary: The number of tokens, and the ids of special tokens by role.
 
         Returns:
-            The examples of all passes, and for each pass a ledger that accounts for every token.
+            The examples of all passes, and one ledger per pass that accounts for every token.
         """
         return build_single(columns, self, common, ExampleLayout.from_vocabulary(vocabulary))
 
@@ -131,7 +131,7 @@ def build_single(columns: DocumentTokens, own: SingleInput, common: Common, layo
         layout: Special tokens, with one segment.
 
     Returns:
-        The examples of all passes, and for each pass a ledger that accounts for every token.
+        The examples of all passes, and one ledger per pass that accounts for every token.
     """
     check_columns(columns)
     room, counts = common.length - SINGLE_SPECIALS, np.zeros(NUM_COUNTS, np.int64)
@@ -166,8 +166,8 @@ def build_single_plain(
 ) -> BuiltExamples:
     """Reference implementation of `build_single` in plain Python, for tests.
 
-    The documents of the shard (`columns`) and the settings give the examples of all passes, and for each pass a ledger
-    that accounts for every token.
+    The result has the examples of all passes over the documents in `columns`, and one ledger per pass that accounts for
+    every token.
     """
     room, rows, counts = common.length - SINGLE_SPECIALS, list[list[PlainPiece]](), Counter[str]()
     for document in range(len(columns.keys)):

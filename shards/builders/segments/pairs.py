@@ -75,7 +75,7 @@ class SegmentPairInput:
             vocabulary: The number of tokens, and the ids of special tokens by role.
 
         Returns:
-            The examples of all passes, and for each pass a ledger that accounts for every token.
+            The examples of all passes, and one ledger per pass that accounts for every token.
         """
         own = PairSettings(
             length=common.length,
@@ -120,7 +120,7 @@ def build_pairs(
         sep_id: Id of the [SEP] token.
 
     Returns:
-        The pairs of all passes, and for each pass a ledger that accounts for every token and has been checked. A ledger
+        The pairs of all passes, and one ledger per pass that accounts for every token and has been checked. A ledger
         also contains the counts named in `FIGURES`, and a histogram of the lengths of the documents that random second
         segments come from.
     """
@@ -161,7 +161,7 @@ def build_pair_ledger(columns: DocumentTokens, counts: Sequence[int], partners: 
     Args:
         columns: The documents of the shard.
         counts: The counts, in the order of OUTCOMES + FIGURES.
-        partners: int64, the index of the document that each randomly chosen second segment comes from
+        partners: int64, the index of the document that each randomly chosen second segment comes from.
 
     Raises:
         LedgerError: The outcomes do not add up to the number of tokens.
@@ -177,7 +177,7 @@ def count_by_power(lengths: Int64s) -> dict[str, int]:
     """Count documents by length, in ranges of 1, 2-3, 4-7, ... tokens.
 
     Args:
-        lengths: int64 [documents], the number of tokens of each document, at least 1
+        lengths: int64 [documents], the number of tokens of each document, at least 1.
 
     >>> count_by_power(np.array([1, 5, 6, 70]))
     {'partners of 1-1 tokens': 1, 'partners of 4-7 tokens': 2, 'partners of 64-127 tokens': 1}

@@ -58,16 +58,16 @@ def plan_copy(
     A's document, label and example id.
 
     Args:
-        word_starts: uint8 [tokens], 1 if the token begins a word
-        sentences: int64 [sentences + 1], the start of each sentence in the tokens
-        documents: int64 [documents + 1], the index of the first sentence of each document
-        keys: uint64 [documents], the hash of each document
-        partners: Index of the texts that can serve as a random B.
+        word_starts: uint8 [tokens], 1 if the token begins a word.
+        sentences: int64 [sentences + 1], the start of each sentence in the tokens.
+        documents: int64 [documents + 1], the index of the first sentence of each document.
+        keys: uint64 [documents], the hash of each document.
+        partners: Index of the texts that can serve as a randomly drawn second segment (B).
         copy_key: Random key of the copy.
-        addresses: uint64 [4], the random keys of the choices in `PURPOSES`
+        addresses: uint64 [4], the random keys of the choices in `PURPOSES`.
         limit: Maximum number of tokens in both segments together.
         short: Probability that an example is shorter, with a random target length.
-        counts: int64 [outcomes + figures], incremented in place, in the order of OUTCOMES + FIGURES
+        counts: int64 [outcomes + figures], incremented in place, in the order of OUTCOMES + FIGURES.
     """
     rows, num = np.empty((1024, PLAN_WIDTH), np.int64), 0
     for anchor in range(len(documents) - 1):
@@ -109,7 +109,7 @@ def _find_document(sentences: Int64s, partners: PartnerIndex, token: int) -> int
     """Return the index of the document that contains a token of the shard.
 
     Args:
-        sentences: int64 [sentences + 1], the start of each sentence in the tokens
+        sentences: int64 [sentences + 1], the start of each sentence in the tokens.
         partners: The index of the shard.
         token: Position in the tokens of the shard.
     """
@@ -138,10 +138,10 @@ def _find_chunk(
     positions are positions in the tokens of the shard.
 
     Args:
-        word_starts: uint8 [tokens], 1 if the token begins a word
-        sentences: int64 [sentences + 1], the start of each sentence in the tokens
-        documents: int64 [documents + 1], the index of the first sentence of each document
-        partners: Index of the texts that can serve as a random B.
+        word_starts: uint8 [tokens], 1 if the token begins a word.
+        sentences: int64 [sentences + 1], the start of each sentence in the tokens.
+        documents: int64 [documents + 1], the index of the first sentence of each document.
+        partners: Index of the texts that can serve as a randomly drawn second segment (B).
         anchor: Index of the document that is divided into examples.
         start: Position at which the example begins.
         first: Index of the sentence that contains `start`, counted through all documents.
@@ -195,14 +195,14 @@ def _split(
     end: int,
     key: np.uint64,
 ) -> tuple[int, int]:
-    """Cut several sentences into A and B, so that another document has whole sentences with as many tokens as B.
+    """Divide several sentences into A and B, such that another document has whole sentences with as many tokens as B.
 
     A random cut is tried first, then the other cuts in cyclic order, then all of them again without the last sentence,
     and so on. Sentences are numbered through all documents.
 
     Args:
-        sentences: int64 [sentences + 1], the start of each sentence in the tokens
-        documents: int64 [documents + 1], the index of the first sentence of each document
+        sentences: int64 [sentences + 1], the start of each sentence in the tokens.
+        documents: int64 [documents + 1], the index of the first sentence of each document.
         runs: `PartnerIndex.runs`.
         run_offsets: `PartnerIndex.run_offsets`.
         anchor: Index of the document that contains the sentences.
@@ -241,10 +241,10 @@ def _cut_head(
     The other text is the beginning of a sentence too. All positions are positions in the tokens of the shard.
 
     Args:
-        word_starts: uint8 [tokens], 1 if the token begins a word
-        sentences: int64 [sentences + 1], the start of each sentence in the tokens
-        documents: int64 [documents + 1], the index of the first sentence of each document
-        partners: Index of the texts that can serve as a random B.
+        word_starts: uint8 [tokens], 1 if the token begins a word.
+        sentences: int64 [sentences + 1], the start of each sentence in the tokens.
+        documents: int64 [documents + 1], the index of the first sentence of each document.
+        partners: Index of the texts that can serve as a randomly drawn second segment (B).
         anchor: Index of the document that contains B.
         start: Position at which B begins. It must be the start of a sentence.
         last_end: Highest position at which B may end.
@@ -284,10 +284,10 @@ def _halve(
     B is halved. A then ends before B.
 
     Args:
-        word_starts: uint8 [tokens], 1 if the token begins a word
-        sentences: int64 [sentences + 1], the start of each sentence in the tokens
-        documents: int64 [documents + 1], the index of the first sentence of each document
-        partners: Index of the texts that can serve as a random B.
+        word_starts: uint8 [tokens], 1 if the token begins a word.
+        sentences: int64 [sentences + 1], the start of each sentence in the tokens.
+        documents: int64 [documents + 1], the index of the first sentence of each document.
+        partners: Index of the texts that can serve as a randomly drawn second segment (B).
         anchor: Index of the document that contains the text.
         kind: Which part of a sentence B is: TAIL, LAST_TAIL (of a document's last sentence) or INSIDE. The other text
             is the same part of a sentence.

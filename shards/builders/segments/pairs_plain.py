@@ -35,7 +35,7 @@ class Chunk(NamedTuple):
         b: The token positions of the true B.
         partner: The token positions of the other document's text, as many as in `b`.
         is_cut: Whether a sentence is cut.
-        reason: Why no example is made, "one_word" or "without_partner"; empty if one is made.
+        reason: Why no example is made, "one_word" or "without_partner". Empty if one is made.
     """
 
     a: range
@@ -74,8 +74,8 @@ def build_pairs_plain(
 ) -> tuple[SegmentPairs, tuple[Ledger, ...]]:
     """Reference implementation of `build_pairs` in plain Python, for tests.
 
-    The documents of the shard (`columns`) and the settings give the segment pairs of all passes, and for each pass a
-    ledger that accounts for every token.
+    The result has the segment pairs of all passes over the documents in `columns`, and one ledger per pass that
+    accounts for every token.
     """
     check_columns(columns)
     documents = list_documents(columns)
@@ -123,9 +123,9 @@ class PlainText:
         return [min(len(entry[0]), self.limit + 1) for entry in order], order
 
     def _list_runs(self) -> dict[tuple[int, bool], list[tuple[int, int]]]:
-        """List all runs of consecutive whole sentences that can serve as a random B.
+        """List all runs of consecutive whole sentences that can serve as a randomly drawn second segment.
 
-        Runs with which a document begins are left out, as are those of `limit` tokens or more. If there are very many
+        Runs at the beginning of a document and runs of `limit` tokens or more are left out. If there are very many
         runs, only some are listed.
 
         Returns:
@@ -154,7 +154,7 @@ class PlainText:
             anchor: Index of the document.
             copy: Zero-based pass over the documents.
             settings: Settings of the pairs.
-            counts: Incremented in place, by the names in OUTCOMES and FIGURES.
+            counts: Counters keyed by the names in OUTCOMES and FIGURES. They are incremented in place.
         """
         rest, ordinal = [*self.documents[anchor]], 0
         while rest:
@@ -218,8 +218,7 @@ class PlainText:
     def _split(self, anchor: int, rest: Sequence[range], size: int, cut_key: int, key: int) -> Chunk:
         """Divide several sentences into the segments A and B, at the end of a sentence.
 
-        If no other document has a text like such a B, then B becomes a part of the sentence after the first cut that
-        was tried.
+        If no other document has a text like any such B, only a part of the sentence after the first cut becomes B.
 
         Args:
             anchor: Index of the document.

@@ -57,11 +57,11 @@ def count_runs(
     A run that begins with the first sentence of a document is not counted, because no true B begins there.
 
     Args:
-        sentences: int64 [sentences + 1], the start of each sentence in the tokens
-        documents: int64 [documents + 1], the index of the first sentence of each document
-        keys: uint64 [documents], the hash of each document
+        sentences: int64 [sentences + 1], the start of each sentence in the tokens.
+        documents: int64 [documents + 1], the index of the first sentence of each document.
+        keys: uint64 [documents], the hash of each document.
         max_length: Maximum number of tokens in a run.
-        one_in: Only runs that begin with one in this many sentences, chosen by hash, are counted; 1 counts all.
+        one_in: Only one in this many sentences, chosen by hash, can begin a run that is counted. 1 counts all runs.
         counts: int64 [2 * max_length + 2], incremented in place. Runs of k tokens are counted at index 2k if they end
             inside their document, and at 2k + 1 if they end it.
     """
@@ -87,19 +87,20 @@ def fill_runs(
     next_indices: Int64s,
     runs: Int32s,
 ) -> None:
-    """Write the index of the first sentence of each run that `count_runs` counts to `runs`.
+    """Write the index of the first sentence of each run counted by `count_runs` to `runs`.
 
     The arguments before `next_indices` must be the same as in the call of `count_runs`.
 
     Args:
-        sentences: int64 [sentences + 1], the start of each sentence in the tokens
-        documents: int64 [documents + 1], the index of the first sentence of each document
-        keys: uint64 [documents], the hash of each document
+        sentences: int64 [sentences + 1], the start of each sentence in the tokens.
+        documents: int64 [documents + 1], the index of the first sentence of each document.
+        keys: uint64 [documents], the hash of each document.
         max_length: Maximum number of tokens in a run.
-        one_in: Only runs that begin with one in this many sentences, chosen by hash, are written; 1 writes all.
+        one_in: Only one in this many sentences, chosen by hash, can begin a run that is written. 1 writes all runs.
         next_indices: int64 [2 * max_length + 2], for each index of `counts` the index in `runs` at which the next run
-            of this kind is written; incremented in place. Initialize it to the exclusive cumulative sum of `counts`.
-        runs: int32 [runs], output
+            of this kind is written. It is incremented in place. Initialize it to the exclusive cumulative sum of
+            `counts`.
+        runs: int32 [runs], the output array.
     """
     for document in range(len(documents) - 1):
         begin, last = documents[document], documents[document + 1]
@@ -124,7 +125,7 @@ def has_run(runs: Int32s, run_offsets: Int64s, documents: Int64s, anchor: int, l
     Args:
         runs: `PartnerIndex.runs`.
         run_offsets: `PartnerIndex.run_offsets`.
-        documents: int64 [documents + 1], the index of the first sentence of each document
+        documents: int64 [documents + 1], the index of the first sentence of each document.
         anchor: Index of the document to leave out.
         length: Number of tokens in the run. It must not exceed the maximum length of the index.
         ends_document: 1 for runs that end their document, 0 for runs that do not.
@@ -141,12 +142,12 @@ def draw_run(
 ) -> int:
     """Draw one of the runs that `has_run` looks for, all with equal probability.
 
-    There must be such a run; otherwise the result is undefined.
+    If there is no such run, the result is undefined.
 
     Args:
         runs: `PartnerIndex.runs`.
         run_offsets: `PartnerIndex.run_offsets`.
-        documents: int64 [documents + 1], the index of the first sentence of each document
+        documents: int64 [documents + 1], the index of the first sentence of each document.
         anchor: Index of the document to leave out.
         length: Number of tokens in the run.
         ends_document: 1 for runs that end their document, 0 for runs that do not.
@@ -195,9 +196,9 @@ def draw_piece(
 
     Args:
         partners: The index of the shard.
-        word_starts: uint8 [tokens], 1 if the token begins a word
-        sentences: int64 [sentences + 1], the start of each sentence in the tokens
-        documents: int64 [documents + 1], the index of the first sentence of each document
+        word_starts: uint8 [tokens], 1 if the token begins a word.
+        sentences: int64 [sentences + 1], the start of each sentence in the tokens.
+        documents: int64 [documents + 1], the index of the first sentence of each document.
         anchor: Index of the document to leave out.
         kind: Which part of the sentence is wanted: HEAD, TAIL, LAST_TAIL (of a document's last sentence) or INSIDE.
         length: Number of tokens in the piece. The sentence must have more.
@@ -238,11 +239,11 @@ MAX_RUNS = 1 << 24
 
 
 def build_partner_index(columns: DocumentTokens, max_length: int) -> PartnerIndex:
-    """Build the index of all texts of a shard that can serve as a random B.
+    """Build an index of all texts in a shard that can serve as a randomly drawn second segment (segment B).
 
     Args:
         columns: The documents of the shard.
-        max_length: Maximum number of tokens in B.
+        max_length: Maximum number of tokens in the second segment.
     """
     sentences, documents, keys = columns.sentences, columns.documents, columns.keys
     one_in, counts = np.uint64(1), np.zeros(2 * max_length + 2, np.int64)
@@ -273,9 +274,9 @@ def _sort_by_length(lengths: UInt16s, sentences: Int64s, max_length: int) -> tup
     """Sort sentences by length, shortest first.
 
     Args:
-        lengths: uint16 [n], the number of tokens of each sentence in `sentences`
-        sentences: int64 [n], the indices of the sentences to sort
-        max_length: Maximum number of tokens in a B.
+        lengths: uint16 [n], the number of tokens of each sentence in `sentences`.
+        sentences: int64 [n], the indices of the sentences to sort.
+        max_length: Maximum number of tokens in a second segment.
 
     Returns:
         The sorted sentences (int32 [n]), and for each length from 0 to `max_length` + 1 the number of sentences that

@@ -53,7 +53,7 @@ class SegmentPairs(NamedTuple):
 
 
 def write_pairs(columns: DocumentTokens, plans: list[Int64s], *, cls_id: int, sep_id: int) -> SegmentPairs:
-    """Write the tokens of the planned examples of each copy, and return the examples of all copies, one after another.
+    """Build the examples of all plans: write their tokens, and return them concatenated in the order of the plans.
 
     Args:
         columns: The documents of the shard.
@@ -65,11 +65,11 @@ def write_pairs(columns: DocumentTokens, plans: list[Int64s], *, cls_id: int, se
 
 
 def _write_plan(columns: DocumentTokens, plan: Int64s, numbers: list[int], cls_id: int, sep_id: int) -> SegmentPairs:
-    """Write the tokens of a plan of all passes over the documents.
+    """Build the examples of all passes over the documents from their concatenated plans.
 
     Args:
         columns: The documents of the shard.
-        plan: int64 [examples, PLAN_WIDTH], the plans of all passes (as from `plan_copy`), one after another
+        plan: int64 [examples, PLAN_WIDTH], the concatenated plans of all passes, as from `plan_copy`.
         numbers: Number of examples of each pass.
         cls_id: Id of the [CLS] token.
         sep_id: Id of the [SEP] token.
@@ -118,9 +118,9 @@ def to_examples(pairs: SegmentPairs) -> Examples:
 def to_built_examples(
     columns: DocumentTokens, planned: PlannedSegments, room: int, *, cls_id: int, sep_id: int
 ) -> BuiltExamples:
-    """Write the tokens of the planned examples, and count their surface features, such as lengths.
+    """Build the planned examples, and count their surface features, such as lengths.
 
-    From these a model could guess the labels without reading the text.
+    A model could use these features to guess the labels without reading the text.
 
     Args:
         columns: The documents of the shard.

@@ -34,7 +34,7 @@ def find_chunk_end(sentences: Int64s, start: int, first: int, last: int, limit: 
     following chunk, a chunk of three or more sentences takes one less.
 
     Args:
-        sentences: int64, the start of each sentence, followed by the end of the last one
+        sentences: int64, the start of each sentence, followed by the end of the last one.
         start: Token at which the chunk begins. It lies in sentence `first`.
         first: Index of the first sentence. What is left of it must have at most `limit` tokens.
         last: Index after the last sentence of the document.
@@ -55,8 +55,8 @@ def find_last_word(word_starts: Bytes, start: int, place: int) -> int:
     """Return the last word start in (start, place], or -1 if there is none.
 
     Args:
-        word_starts: uint8 [tokens], 1 if the token begins a word
-        start, place: Token positions. So is the result.
+        word_starts: uint8 [tokens], 1 if the token begins a word.
+        start, place: Token positions in the shard, like the result.
     """
     while place > start:
         if word_starts[place]:
@@ -70,8 +70,8 @@ def find_next_word(word_starts: Bytes, place: int, stop: int) -> int:
     """Return the first word start in [place, stop), or -1 if there is none.
 
     Args:
-        word_starts: uint8 [tokens], 1 if the token begins a word
-        place, stop: Token positions. So is the result.
+        word_starts: uint8 [tokens], 1 if the token begins a word.
+        place, stop: Token positions in the shard, like the result.
     """
     while place < stop:
         if word_starts[place]:
@@ -87,7 +87,7 @@ def draw_word_start(word_starts: Bytes, start: int, stop: int, key: np.uint64) -
     If two word starts are equally near, the earlier one is returned.
 
     Args:
-        word_starts: uint8, 1 if the token begins a word
+        word_starts: uint8, 1 if the token begins a word.
         start: Token position. A word start at this position is not returned.
         stop: Token position after the last one considered.
         key: Random key of the position.
@@ -106,7 +106,7 @@ def draw_word_start(word_starts: Bytes, start: int, stop: int, key: np.uint64) -
 def grow_if_full(rows: Int64s, num: int) -> Int64s:
     """Return `rows`, or a copy with twice as many rows if all `num` of them are in use.
 
-    The first `num` rows of the copy are those of `rows`; the others are not initialized.
+    The copy begins with the first `num` rows of `rows`. Its other rows are not initialized.
     """
     if num < len(rows):
         return rows
@@ -131,14 +131,15 @@ def write_examples(
     """Write `[CLS] A [SEP] B [SEP]` for each row of a plan to `out_ids`.
 
     Args:
-        ids: [tokens], the ids of the documents
-        word_starts: uint8 [tokens], 1 if the token begins a word
-        plan: int64 [examples, PLAN_WIDTH], the plan: start and length of A, start and length of B, and other columns
-        offsets: int64 [examples + 1], the start of each example in `out_ids`
+        ids: [tokens], the ids of the documents.
+        word_starts: uint8 [tokens], 1 if the token begins a word.
+        plan: int64 [examples, PLAN_WIDTH], the plan: start and length of A, start and length of B, and other columns.
+        offsets: int64 [examples + 1], the start of each example in `out_ids`.
         cls_id: Id of the [CLS] token.
         sep_id: Id of the [SEP] token.
-        out_ids: Output: the ids of all examples.
-        out_starts: uint8, output: 1 if the token begins a word, 0 for special tokens; as long as `out_ids`
+        out_ids: Filled with the ids of all examples.
+        out_starts: uint8, filled with 1 if the token begins a word and 0 for special tokens. It must be as long as
+            `out_ids`.
     """
     for index in range(len(plan)):
         place = offsets[index]

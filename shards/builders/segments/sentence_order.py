@@ -85,7 +85,7 @@ MAX_ROUNDS, MIN_RATIO, MIN_COUNT, RARE_ONE_IN, COMMON_ONE_IN = 8, 4, 10, 50, 100
 
 
 def find_kept_sentences(columns: DocumentTokens, room: int) -> Int64s:
-    """Find the sentences of each document to use, without the sentences with which many documents begin or end.
+    """Find the sentences of each document that are used: all but those with which many documents begin or end.
 
     Such sentences, for example greetings, would reveal the order of two segments. Every document keeps at least one
     sentence.
@@ -126,10 +126,10 @@ def _find_telling(looks: Sequence[Int64s], ends: Int64s) -> Bools:
 
     Args:
         looks: The values of each feature, such as the first token: int64 [sentences] each.
-        ends: int64 [documents], the index of the first or of the last sentence of each document
+        ends: int64 [documents], the index of the first or of the last sentence of each document.
 
     Returns:
-        bool [documents], in the order of `ends`
+        bool [documents], in the order of `ends`.
     """
     is_telling = np.zeros(len(ends), bool)
     for look in looks:
@@ -179,8 +179,8 @@ def _list_looks(ids: list[int], common: Set[int], room: int, sentence: range) ->
 
     Args:
         ids: The token ids of all documents.
-        common: Token ids with which many sentences end.
-        room: Higher lengths count as this one.
+        common: Ids of tokens that end many sentences.
+        room: Longer sentences are treated as having this length.
         sentence: The token positions of the sentence.
 
     Returns:
@@ -212,21 +212,21 @@ def plan_orders(
     short: float,
     counts: Int64s,
 ) -> Int64s:
-    """Plan the examples of one pass over the documents: int64 [examples, PLAN_WIDTH], one row per example.
+    """Plan the sentence order examples of one pass over the documents: int64 [examples, PLAN_WIDTH], one row each.
 
     The columns are start and length of A, start and length of B, document of A, document of B, number of the example in
     A's document, label and example id.
 
     Args:
-        inside: uint8 [tokens + 1], 1 if a word but no sentence begins at the token
-        sentences: int64 [sentences + 1], the start of each sentence in the tokens
-        kept: int64 [documents, 2], the sentences to use, from `find_kept_sentences`
-        keys: uint64 [documents], the hash of each document
+        inside: uint8 [tokens + 1], 1 if a word but no sentence begins at the token.
+        sentences: int64 [sentences + 1], the start of each sentence in the tokens.
+        kept: int64 [documents, 2], the sentences to use, from `find_kept_sentences`.
+        keys: uint64 [documents], the hash of each document.
         copy_key: Random key of the copy.
-        addresses: uint64 [4], the random keys of the choices in `PURPOSES`
+        addresses: uint64 [4], the random keys of the choices in `PURPOSES`.
         limit: Maximum number of tokens in both segments together.
         short: Probability that an example is shorter, with a random target length.
-        counts: int64 [outcomes + figures], incremented in place, in the order of OUTCOMES + FIGURES
+        counts: int64 [outcomes + figures], incremented in place, in the order of OUTCOMES + FIGURES.
     """
     rows, num, mirrored = np.empty((1024, PLAN_WIDTH), np.int64), 0, inside[::-1].copy()
     for anchor in range(len(kept)):
@@ -294,14 +294,15 @@ def _can_join_next(bounds: Int64s, first: int, limit: int) -> bool:
 def _find_piece(
     words: Bytes, bounds: Int64s, begin: int, first: int, limit: int, key: np.uint64
 ) -> tuple[int, int, int, int]:
-    """Find the next piece of sentences that are cut at words, because no two of them fit into an example.
+    """Find the next piece (the text of an example) in sentences of which no two fit into an example.
 
-    These sentences end before the next two that fit into an example together. `MARGIN` tokens at both ends of these
-    sentences belong to no piece. All positions are token positions in the order in which the document is cut.
+    Such sentences are cut at words. They end before the next two that fit into an example together. `MARGIN` tokens at
+    both ends of the sentences belong to no piece. All positions are token positions in the order in which the document
+    is cut.
 
     Args:
-        words: uint8 [tokens + 1], 1 if a word but no sentence begins at the token
-        bounds: int64 [sentences + 1], the start of each sentence of the document, and the end of the last one
+        words: uint8 [tokens + 1], 1 if a word but no sentence begins at the token.
+        bounds: int64 [sentences + 1], the start of each sentence of the document, and the end of the last one.
         begin: Position of the first token that is not used yet.
         first: Index in `bounds` of the sentence that contains `begin`.
         limit: Maximum number of tokens in both segments together.
@@ -355,7 +356,7 @@ class SentenceOrderInput:
             vocabulary: The number of tokens, and the ids of special tokens by role.
 
         Returns:
-            The examples of all passes, and for each pass a ledger that accounts for every token.
+            The examples of all passes, and one ledger per pass that accounts for every token.
         """
         ids, planned = vocabulary.special_ids, plan_sentence_orders(columns, common, self.short_sequence_probability)
         return to_built_examples(columns, planned, common.length - PAIR_SPECIALS, cls_id=ids["cls"], sep_id=ids["sep"])
@@ -421,7 +422,7 @@ def build_sentence_orders_plain(
         sep_id: Id of the [SEP] token.
 
     Returns:
-        The examples of all passes, and for each pass a ledger that accounts for every token.
+        The examples of all passes, and one ledger per pass that accounts for every token.
     """
     check_columns(columns)
     examples: list[PlainExample] = []
@@ -449,7 +450,7 @@ def _iter_examples_plain(
     short: float,
     counts: Counter[str],
 ) -> Iterator[PlainExample]:
-    """Yield the examples of one document in one pass over the documents.
+    """Yield the sentence order examples of one document in one pass over the documents.
 
     If the document is cut from its end, it is mirrored during the work, so that token positions are negative.
 
@@ -461,7 +462,7 @@ def _iter_examples_plain(
         copy: Zero-based pass over the documents.
         common: Settings shared by all input types (the ways to turn documents into examples).
         short: Probability that an example is shorter, with a random target length.
-        counts: Incremented in place, by the names in OUTCOMES and FIGURES.
+        counts: Counters keyed by the names in OUTCOMES and FIGURES. They are incremented in place.
     """
     rest, limit, ordinal = list(document), common.length - PAIR_SPECIALS, 0
     backwards = bool(draw_below(int(compute_keys(common.seed, "order direction", copy, key)), 0, 2))
@@ -503,7 +504,7 @@ def _iter_examples_plain(
 def _find_piece_plain(
     rest: Sequence[range], inside: Sequence[int], begin: int, limit: int, key: int
 ) -> tuple[list[range], int]:
-    """Find the next piece of sentences that are cut at words, as `_find_piece` does.
+    """Reference implementation of `_find_piece`, for tests: find the next piece of sentences that are cut at words.
 
     Args:
         rest: The sentences of the document that are not used yet, as ranges of token positions.

@@ -52,15 +52,15 @@ def locate_lists(
     """Find where the lists of the given examples start and end in a list column, and check that they are within bounds.
 
     Args:
-        memory: int32, a view of all mapped memory
-        offset_starts: int64 [batches], the index in `memory` at which the list offsets of each record batch begin
-        counts: int64 [batches], the number of values in each record batch
-        batch_starts: int64 [batches + 1], the index of the first example of each record batch; the last entry is not
-            read
-        examples: int64 [n], indices of examples; they are not bounds-checked
-        batches: int64 [n], output: the record batch of each example
-        firsts: int64 [n], output: the index of the list's first value within its record batch
-        offsets: int64 [n + 1], output: the start of each list when all lists are concatenated
+        memory: int32, a view of all mapped memory.
+        offset_starts: int64 [batches], the index in `memory` at which the list offsets of each record batch begin.
+        counts: int64 [batches], the number of values in each record batch.
+        batch_starts: int64 [batches + 1], the index of the first example of each record batch. The last entry is not
+            read.
+        examples: int64 [n], indices of examples. They are not bounds-checked.
+        batches: int64 [n], filled with the record batch of each example.
+        firsts: int64 [n], filled with the index of the list's first value within its record batch.
+        offsets: int64 [n + 1], filled with the start of each list when all lists are concatenated.
 
     Returns:
         -1, or the index in `examples` of the first list outside its record batch's values. In that case the outputs
@@ -93,12 +93,12 @@ def gather_lists(
 
     Args:
         memory: A view of all mapped memory as items of the column's type.
-        values: int64 [batches], the index in `memory` at which the values of each record batch begin
+        values: int64 [batches], the index in `memory` at which the values of each record batch begin.
         limit: Exclusive upper bound of valid values.
-        batches: int64 [n], the record batch of each list, from `locate_lists`
-        firsts: int64 [n], the index of each list's first value within its record batch, from `locate_lists`
-        offsets: int64 [n + 1], the start of each list in `copied`, from `locate_lists`
-        copied: [values], output
+        batches: int64 [n], the record batch of each list, from `locate_lists`.
+        firsts: int64 [n], the index of each list's first value within its record batch, from `locate_lists`.
+        offsets: int64 [n + 1], the start of each list in `copied`, from `locate_lists`.
+        copied: [values], the output array.
 
     Returns:
         -1, or the first index in `copied` with a value that is not below `limit`.
@@ -137,18 +137,18 @@ def gather_fixed_width(
 
     Args:
         memory_64, memory_16, memory_8: Views of all mapped memory as integers of 64, 16 and 8 bits.
-        column_starts: int64 [columns, batches], the index in its view at which each column of each record batch begins
-        batch_starts: int64 [batches + 1], the index of the first example of each record batch
-        examples: int64 [n], indices of examples
-        batches: int64 [n], the record batch of each example, from `locate_lists`
-        offsets: int64 [n + 1], the start of each example's tokens, from `locate_lists`
-        example_ids: uint64 [n], output
-        boundary: int64 [n], output: the number of tokens of the first segment
-        labels: int64 [n], output; may be empty if the shards have no labels
+        column_starts: int64 [columns, batches], the index in its view at which each column of each record batch begins.
+        batch_starts: int64 [batches + 1], the index of the first example of each record batch.
+        examples: int64 [n], indices of examples.
+        batches: int64 [n], the record batch of each example, from `locate_lists`.
+        offsets: int64 [n + 1], the start of each example's tokens, from `locate_lists`.
+        example_ids: uint64 [n], the output array.
+        boundary: int64 [n], filled with the number of tokens of the first segment.
+        labels: int64 [n], the output array. It may be empty if the shards have no labels.
 
     Returns:
-        -1, or the index in `examples` of the first example that is shorter than its first segment. All are copied
-        anyway.
+        -1, or the index in `examples` of the first example that is shorter than its first segment. The values of all
+        examples are copied in either case.
     """
     bad_row = -1
     for row in range(len(examples)):
@@ -170,12 +170,12 @@ def gather_bits(memory: Bytes, values: Int64s, batches: Int64s, firsts: Int64s, 
     The bits of a byte are stored least significant bit first, as in Arrow.
 
     Args:
-        memory: uint8, a view of all mapped memory
-        values: int64 [batches], the index in `memory` at which the bits of each record batch begin
-        batches: int64 [n], the record batch of each list, from `locate_lists`
-        firsts: int64 [n], the index of each list's first bit within its record batch, from `locate_lists`
-        offsets: int64 [n + 1], the start of each list in `flags`, from `locate_lists`
-        flags: uint8 [bits + FLAG_PADDING_BYTES], output. Bytes are written eight at a time, so the padding is
+        memory: uint8, a view of all mapped memory.
+        values: int64 [batches], the index in `memory` at which the bits of each record batch begin.
+        batches: int64 [n], the record batch of each list, from `locate_lists`.
+        firsts: int64 [n], the index of each list's first bit within its record batch, from `locate_lists`.
+        offsets: int64 [n + 1], the start of each list in `flags`, from `locate_lists`.
+        flags: uint8 [bits + FLAG_PADDING_BYTES], the output array. Bytes are written eight at a time, so the padding is
             overwritten.
     """
     for row in range(len(batches)):
@@ -211,9 +211,9 @@ class _ListColumn(NamedTuple):
 
     Attributes:
         dtype: Type of the values.
-        offset_starts: int64 [batches], the index in memory, in 32-bit items, of each record batch's list offsets
-        value_starts: int64 [batches], the index in memory, in items of `dtype`, of each record batch's values
-        counts: int64 [batches], the number of values in each record batch
+        offset_starts: int64 [batches], the index in memory, in 32-bit items, of each record batch's list offsets.
+        value_starts: int64 [batches], the index in memory, in items of `dtype`, of each record batch's values.
+        counts: int64 [batches], the number of values in each record batch.
     """
 
     dtype: Any
@@ -226,9 +226,9 @@ class _ListRows(NamedTuple):
     """Location of n lists.
 
     Attributes:
-        batches: int64 [n], the record batch of each list
-        firsts: int64 [n], the index of each list's first value within its record batch
-        offsets: int64 [n + 1], the start of each list when all lists are concatenated
+        batches: int64 [n], the record batch of each list.
+        firsts: int64 [n], the index of each list's first value within its record batch.
+        offsets: int64 [n + 1], the start of each list when all lists are concatenated.
     """
 
     batches: Int64s
@@ -241,7 +241,7 @@ class ExampleColumns:
 
     Args:
         shard_set: The split. It must contain examples.
-        shards: Indices of the shards to open, ascending; None opens all.
+        shards: Indices of the shards to open, ascending. None opens all shards.
 
     Raises:
         Damaged: The layout of a file differs from its metadata. File contents are only verified when rows are read.
@@ -279,12 +279,12 @@ class ExampleColumns:
         """Read examples by index, in the given order. Deleted examples are read like any others.
 
         Args:
-            examples: int64 [n], indices of examples, which must be in open shards; this is not checked
+            examples: int64 [n], indices of examples, which must be in open shards. This is not checked.
             with_word_starts: Whether to read the word starts. If False, they are all 0.
 
         Raises:
             Damaged: A row lies outside its file's buffers or contains an id that is not in the vocabulary. Other damage
-                is raised here or, once many record batches have been read, by a later call; see `check_read`.
+                is raised here or, once many record batches have been read, by a later call (see `check_read`).
         """
         ids, lists = self._read_values("ids", examples, self._vocab_size)
         num = len(examples)
@@ -302,7 +302,7 @@ class ExampleColumns:
         """Return the length of each example in tokens, without reading the tokens: int64 [n].
 
         Args:
-            examples: int64 [n], indices of examples, which must be in open shards; this is not checked
+            examples: int64 [n], indices of examples, which must be in open shards. This is not checked.
 
         Raises:
             Damaged: A list of tokens is outside its file's buffers, or damage was found earlier.
@@ -313,8 +313,8 @@ class ExampleColumns:
         """Read the static masks of examples.
 
         Args:
-            examples: int64 [n], indices of examples
-            rows: What `read_rows` returned for them.
+            examples: int64 [n], indices of examples.
+            rows: The result of `read_rows` for these examples.
 
         Raises:
             Damaged: A masked position lies past the end of its example, or positions and replacements differ in number.
@@ -361,10 +361,10 @@ class ExampleColumns:
                 self._states[number] = SOUND
 
     def _note_read(self, numbers: Int64s) -> None:
-        """Note that record batches were read, and verify them now or in the background.
+        """Register record batches as read, and verify them now or in the background.
 
         Args:
-            numbers: int64, indices of the record batches
+            numbers: int64, indices of the record batches.
 
         Raises:
             Damaged: Damage was found, now or earlier.
@@ -393,7 +393,7 @@ class ExampleColumns:
 
         Args:
             name: Name of the column.
-            examples: int64 [n], indices of examples
+            examples: int64 [n], indices of examples.
 
         Raises:
             Damaged: A list is outside the column's values, or damage was found earlier.
@@ -412,7 +412,7 @@ class ExampleColumns:
 
         Args:
             name: Name of the column.
-            examples: int64 [n], indices of examples
+            examples: int64 [n], indices of examples.
             limit: Exclusive upper bound of valid values.
 
         Returns:
@@ -438,11 +438,11 @@ class ExampleColumns:
         return flags[:-FLAG_PADDING_BYTES]
 
     def _refuse(self, row: int, examples: Int64s, problem: str) -> None:
-        """Raise Damaged for one example, unless there is none to refuse.
+        """Raise Damaged for the example at index `row` of `examples`, or do nothing if `row` is -1.
 
         Args:
-            row: Index in `examples`, or -1 to do nothing.
-            examples: int64 [n], indices of examples
+            row: Index in `examples`, or -1 if no example is damaged.
+            examples: int64 [n], indices of examples.
             problem: The error message.
         """
         if row >= 0:

@@ -91,7 +91,7 @@ class ShardCache:
         return opened
 
     def _open_if_sound(self, path: str, file: StoredFile) -> BufferedReader | None:
-        """Open and lock a cached file if it is there and matches its digest; return None otherwise.
+        """Open and lock a cached file. Return None if it is missing or does not match its digest.
 
         A file that does not match, or that was replaced in the meantime, is removed.
 
@@ -281,7 +281,8 @@ def compute_bytes_needed(shard_set: ShardSet, window: int | None, batch: int) ->
 
     Args:
         shard_set: The split to read.
-        window: Number of shards in a window (a group of shards that are read together); None if all shards are needed.
+        window: Number of shards in a window (a group of shards that are read together), or None if all shards are
+            needed.
         batch: Number of examples in a step, which may extend over several windows.
     """
     sizes = [sum(file.size_bytes for file in list_example_files(part)) for part in shard_set.parts]
@@ -295,9 +296,10 @@ def check_room(subject: str, bytes_needed: int, window: int | None, max_bytes: i
     """Check that the shards fit into the cache.
 
     Args:
-        subject: What is being read; the error message begins with it.
+        subject: Description of what is being read. The error message begins with it.
         bytes_needed: Size of the shards that must be cached at the same time.
-        window: Number of shards in a window (a group of shards that are read together); None if all shards are needed.
+        window: Number of shards in a window (a group of shards that are read together), or None if all shards are
+            needed.
         max_bytes: Maximum size of the cache.
 
     Raises:

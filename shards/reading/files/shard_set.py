@@ -73,7 +73,7 @@ class ShardSet:
         Args:
             part: The shard.
             columns: Names of the columns.
-            rows: A range of the shard's rows; None reads all.
+            rows: A range of the shard's rows. None reads all rows.
 
         Raises:
             Damaged: The file is damaged or was changed.

@@ -148,7 +148,10 @@ class _SlideReader(Handler):
             self._begin_text(name)
 
     def _begin_text(self, name: str) -> None:
-        """Process the start of a drawing element: of a paragraph, table row, cell, line break, tab or text."""
+        """Process the start of an element in DrawingML: a paragraph, table row, cell, line break, tab or text.
+
+        `name` is the element's name without its namespace.
+        """
         if name == "p":
             self._paragraph = []
         elif name == "tr":
@@ -215,7 +218,7 @@ NO_NOTES = frozenset(("separator", "continuationSeparator", "continuationNotice"
 
 
 def read_docx(data: bytes, max_bytes: int) -> OfficeDocument:
-    """Read the text of a Word document, its body followed by its notes, from its bytes.
+    """Read the text of a Word document from its bytes: first its body, then its notes.
 
     Args:
         data: The bytes of the file.
@@ -244,9 +247,9 @@ class _Paragraph:
     """A paragraph that is being read.
 
     contents: True if it is an entry in a table of contents
-    hidden:   True if its style, or the run that contains its text box, hides it
+    hidden:   True if it is hidden by its style or by the run that contains its text box
     goes_on:  True if its paragraph mark is deleted or hidden, so that the next paragraph continues it
-    around:   whether the enclosing run is hidden; None if the run does not say
+    around:   True if the enclosing run is hidden, False if it is shown, None if it does not specify this
     """
 
     pieces: list[str] = field(default_factory=list)
@@ -274,7 +277,10 @@ class _HidingStyles(Handler):
             self._own[self._style] = _find_attribute(attributes, "val").lower() not in OFF
 
     def list_hidden(self) -> dict[str, bool]:
-        """Return True or False, by style id, for the styles that hide or show text themselves or by inheritance."""
+        """Map the ids of styles to True if they hide text and False if they show it, by themselves or by inheritance.
+
+        Styles that do neither are omitted.
+        """
         found = {}
         for style in {*self._own, *self._based}:
             at, passed = style, set[str]()
@@ -443,7 +449,7 @@ class _BodyReader(Handler):
 
 
 def _read_symbol(font: str, code: str) -> str:
-    """Return the character at a code of a font, given in hexadecimal digits, or "" for a picture or an invalid code.
+    """Return the character that a font has at a hexadecimal code; "" for a pictogram or an invalid code.
 
     >>> _read_symbol("Symbol", "F061"), _read_symbol("Arial", "00E9"), _read_symbol("Wingdings", "F0FC")
     ('α', 'é', '')
@@ -467,7 +473,7 @@ class OfficeFile(WholeFile):
     def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
         """Build the record of a file from its decompressed bytes.
 
-        Its text is that of an office document. An encrypted or too large document is dropped.
+        The record's text is that of the office document. An encrypted or too large document yields a dropped record.
 
         Args:
             data: All bytes of the file.
@@ -489,14 +495,12 @@ class OfficeFile(WholeFile):
 
     @abstractmethod
     def parse(self, data: bytes) -> OfficeDocument:
-        """Parse the bytes of an office document to its paragraphs, title and date.
-
-        Each format implements this.
+        """Parse the bytes of an office document into its paragraphs, title and date. Each format implements this.
 
         Raises:
             BadRecord: If the document is damaged.
-            LockedDocument: If it is encrypted.
-            LargeDocument: If it is too large.
+            LockedDocument: If the document is encrypted.
+            LargeDocument: If the document is too large.
         """
 
 
@@ -505,14 +509,12 @@ class DocxFile(OfficeFile):
     """The Word format, in which a file becomes one record."""
 
     def parse(self, data: bytes) -> OfficeDocument:
-        """Parse the bytes of an office document to its paragraphs, title and date.
-
-        It is a Word document.
+        """Parse the bytes of a Word document into its paragraphs, title and date.
 
         Raises:
             BadRecord: If the document is damaged.
-            LockedDocument: If it is encrypted.
-            LargeDocument: If it is too large.
+            LockedDocument: If the document is encrypted.
+            LargeDocument: If the document is too large.
         """
         return read_docx(data, MAX_UNPACK_RATIO * self.max_record_bytes)
 
@@ -522,14 +524,12 @@ class PptxFile(OfficeFile):
     """The PowerPoint format, in which a file becomes one record."""
 
     def parse(self, data: bytes) -> OfficeDocument:
-        """Parse the bytes of an office document to its paragraphs, title and date.
-
-        It is a PowerPoint presentation.
+        """Parse the bytes of a PowerPoint presentation into its paragraphs, title and date.
 
         Raises:
             BadRecord: If the presentation is damaged.
-            LockedDocument: If it is encrypted.
-            LargeDocument: If it is too large.
+            LockedDocument: If the presentation is encrypted.
+            LargeDocument: If the presentation is too large.
         """
         return read_pptx(data, MAX_UNPACK_RATIO * self.max_record_bytes)
 
@@ -539,14 +539,12 @@ class PdfFile(OfficeFile):
     """The PDF format, in which a file becomes one record."""
 
     def parse(self, data: bytes) -> OfficeDocument:
-        """Parse the bytes of an office document to its paragraphs, title and date.
-
-        It is a PDF document.
+        """Parse the bytes of a PDF document into its paragraphs, title and date.
 
         Raises:
             BadRecord: If the document is damaged.
-            LockedDocument: If it needs a password.
-            LargeDocument: If it is too large.
+            LockedDocument: If the document needs a password.
+            LargeDocument: If the document is too large.
         """
         return read_pdf(data, self.max_record_bytes)
 

@@ -13,7 +13,7 @@ IN_LINE = frozenset("oMath oMathPara oMathParaPr jc r rPr t nor sty scr lit aln 
 
 
 class FormulaReader:
-    """Collects the text of a formula from XML events, and returns the text when the formula ends."""
+    """Collects the text of a formula from XML events. `end` returns the text when the formula ends."""
 
     def __init__(self) -> None:
         self._depth = 0  # of `oMath` in one another; 0: there is none
@@ -43,11 +43,10 @@ class FormulaReader:
         return True
 
     def end(self, space: str, name: str) -> str | None:
-        """Process the end of an element of a document, given by namespace and name.
+        """Process the end of an element of a document. `space` is the element's namespace, `name` its name.
 
         Returns:
-            The readable text of the formula that ends with it, or "[formula]" if it is too complex; None if no formula
-            ends.
+            If a formula ends with this element, its readable text, or "[formula]" if it is too complex; otherwise None.
         """
         if not self._depth:
             return None
@@ -60,7 +59,7 @@ class FormulaReader:
         return None
 
     def add_text(self, data: str) -> bool:
-        """Process text of a document. Return True if it is inside a formula."""
+        """Process characters of a document. Return True if they are inside a formula."""
         if self._depth and self._in_text:
             self._texts.append(data)
         return bool(self._depth)

@@ -38,7 +38,7 @@ ZIP_FAULTS = (
 
 
 class LockedDocument(ValueError):
-    """Raised if a document is protected by a password, or is of another format despite its extension."""
+    """Raised if a document is protected by a password, or has another format than its extension suggests."""
 
 
 class LargeDocument(ValueError):
@@ -49,9 +49,9 @@ class LargeDocument(ValueError):
 class OfficeDocument:
     """The content of an office document.
 
-    paragraphs: the texts of its paragraphs in order, without line breaks around them
-    title:      the title in its properties, or None
-    date:       creation date as YYYY-MM-DD, or None
+    paragraphs: the texts of its paragraphs in order, without leading and trailing line breaks
+    title:      the title in its properties, or None if there is none
+    date:       creation date as YYYY-MM-DD, or None if it is not stated
     hidden:     number of runs, rows, shapes and slides that are not displayed
     """
 
@@ -68,19 +68,13 @@ class Handler:
     """
 
     def begin(self, tag: str, attributes: dict[str, str]) -> None:
-        """Process the start of an element.
-
-        `tag` is "NAMESPACE NAME". Subclasses override this; by default nothing happens.
-        """
+        """Process the start of an element. `tag` is "NAMESPACE NAME". By default, nothing happens."""
 
     def end(self, tag: str) -> None:
-        """Process the end of an element.
-
-        `tag` is "NAMESPACE NAME". Subclasses override this; by default nothing happens.
-        """
+        """Process the end of an element. `tag` is "NAMESPACE NAME". By default, nothing happens."""
 
     def add_text(self, data: str) -> None:
-        """Process characters between tags. Subclasses override this; by default nothing happens."""
+        """Process characters between tags. By default, nothing happens."""
 
 
 @contextmanager
@@ -106,7 +100,7 @@ def open_package(stream: IO[bytes], max_bytes: int) -> Iterator["Package"]:
 
 @contextmanager
 def _explain_zip_faults(what: str) -> Iterator[None]:
-    """Convert the errors of a damaged zip archive in this block to BadRecord (a context manager).
+    """Convert errors about a damaged zip archive in this block to BadRecord (a context manager).
 
     The message begins with `what`. Errors of the machine, such as a failing disk, are raised unchanged.
     """
@@ -122,7 +116,7 @@ def _explain_zip_faults(what: str) -> Iterator[None]:
 
 @dataclass(slots=True)
 class Package:
-    """The parts of an open package. At most `bytes_left` more bytes of them are decompressed."""
+    """The parts of an open package. At most `bytes_left` more bytes may be decompressed."""
 
     archive: zipfile.ZipFile
     bytes_left: int
@@ -212,13 +206,13 @@ class Package:
         return relations.targets
 
     def read_core(self) -> "CoreProperties":
-        """Return the title and creation date stated in the package. Each is None if it is not stated."""
+        """Return the title and creation date in the package's properties. Each is None if it is not stated."""
         core = CoreProperties()
         self.parse("docProps/core.xml", core, needed=False)
         return core
 
     def _iter_pieces(self, name: str) -> Iterator[bytes]:
-        """Yield the decompressed bytes of a part in chunks of at most 64 kB, and reduce `bytes_left` by their size.
+        """Yield the decompressed bytes of a part in chunks of at most 64 kB, and subtract their size from `bytes_left`.
 
         Raises:
             BadRecord: During iteration, if the part is damaged.
@@ -233,7 +227,7 @@ class Package:
 
 
 def _refuse_type(name: str, system: str | None, public: str | None, internal: bool) -> None:
-    """Refuse a document type declaration, which the XML parser has found.
+    """Refuse a document type declaration that the XML parser has found.
 
     Raises:
         BadRecord: Always.
@@ -242,11 +236,11 @@ def _refuse_type(name: str, system: str | None, public: str | None, internal: bo
 
 
 class _Relations(Handler):
-    """Collects the parts that a part refers to.
+    """Collects the parts that a part of the package refers to.
 
     Attributes:
-        targets: (last word of the relationship type, part name) by relationship id. Links out of the package are
-            omitted.
+        targets: Maps relationship ids to (last word of the relationship type, part name). Links to targets outside the
+            package are omitted.
     """
 
     def __init__(self, folder: str) -> None:
@@ -260,7 +254,7 @@ class _Relations(Handler):
 
 
 class CoreProperties(Handler):
-    """The title and creation date stated in a package."""
+    """The title and creation date stated in a package's properties."""
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}

@@ -91,7 +91,7 @@ def _read_page_text(document: "pypdfium2.PdfDocument", number: int) -> str:
 
 
 def build_paragraphs(pages: Sequence[str]) -> list[str]:
-    r"""Join the lines of pages into paragraphs, without running titles, page numbers and tables of contents.
+    r"""Join the lines of pages into paragraphs. Running titles, page numbers and tables of contents are removed.
 
     >>> build_paragraphs(["The ferry was late, for there was fog in the\r\nharbour and on the sea.\r\nWe waited."])
     ['The ferry was late, for there was fog in the harbour and on the sea. We waited.']
@@ -167,10 +167,10 @@ def _is_continued(before: str, line: str, width: int) -> bool:
 
 
 def _join_line(text: str, line: str, words: Counter[str]) -> str:
-    """Append a line to the text before it.
+    """Join a line to the text before it.
 
-    A hyphen between them is removed if the document has the word without it. `words` counts the document's words in
-    lower case.
+    If the text ends with a hyphen that only divides a word, the hyphen is removed. `words` counts the document's words
+    in lower case.
     """
     if not text.endswith("-") or text.endswith((" -", "--")):
         return f"{text} {line}"
@@ -181,8 +181,8 @@ def _join_line(text: str, line: str, words: Counter[str]) -> str:
 def _join_cut_word(head: str, tail: str, words: Counter[str]) -> str:
     """Join the two parts of a word that was split at the end of a line.
 
-    The hyphen stays if the second part is capitalized or the document has the word only with one. `words` counts the
-    document's words in lower case.
+    The hyphen is kept if the second part is capitalized, or if the word occurs elsewhere in the document only with a
+    hyphen. `words` counts the document's words in lower case.
     """
     whole, hyphened = f"{head}{tail}", f"{head}-{tail}"
     is_hyphened = tail[:1].isupper() or (words[hyphened.lower()] and not words[whole.lower()])

@@ -74,7 +74,7 @@ class SheetRows:
     def open_sheets(self, path: Path) -> Iterator[Iterator[Worksheet]]:
         """Open a workbook and yield an iterator of its sheets (a context manager).
 
-        Each sheet must be read before the next.
+        Each sheet must be read before the next one is requested.
 
         Raises:
             InputError: If the workbook cannot be read to its end, needs a password, or is too large when uncompressed.
@@ -98,13 +98,13 @@ class SheetRows:
     def _build_record(
         self, row: SheetRow, file: RawFile, sheet: Worksheet, fields: dict[str, str], tally: Tally
     ) -> Record:
-        """Build the record of a row of a sheet. A too large, hidden or unusable row yields a dropped record.
+        """Build the record of a row of a sheet. A row that is too large, hidden or unusable yields a dropped record.
 
         Args:
             row: The row.
             file: The workbook.
             sheet: The sheet that contains the row.
-            fields: Column name for each attribute of `Record`.
+            fields: Maps attributes of `Record` to column names.
             tally: Knows which records crashed earlier and must be skipped.
         """
         raw = to_row_json(row) if row.values is not None else b""

@@ -73,7 +73,7 @@ def read_sheets(package: Package, max_row: int) -> Iterator[Worksheet]:
 
     Args:
         package: The open workbook.
-        max_row: Maximum number of characters in a row. `values` of a longer row is None.
+        max_row: Maximum number of characters in a row. The `values` of a longer row are None.
 
     Raises:
         BadRecord: During iteration, if the workbook is damaged.
@@ -95,16 +95,16 @@ def read_sheets(package: Package, max_row: int) -> Iterator[Worksheet]:
 
 
 def _iter_raw_rows(package: Package, part: str, rows: "_RowReader") -> Iterator["_RawRow"]:
-    """Yield each row of a sheet that is not empty, in order.
+    """Yield the nonempty rows of a sheet, in order.
 
     Args:
         package: The open workbook.
         part: Name of the sheet's part in the package.
-        rows: A new handler to parse it with.
+        rows: A new handler, with which the part is parsed.
 
     Raises:
         BadRecord: During iteration, if the sheet is damaged.
-        LockedDocument: During iteration, if it is encrypted.
+        LockedDocument: During iteration, if the sheet is encrypted.
         LargeDocument: During iteration, if more is decompressed than allowed.
     """
     for _ in package.iter_parse_steps(part, rows):
@@ -113,7 +113,7 @@ def _iter_raw_rows(package: Package, part: str, rows: "_RowReader") -> Iterator[
 
 
 def _build_sheet(number: int, name: str, rows: Iterator["_RawRow"]) -> Worksheet:
-    """Build the sheet with this number and name from its nonempty rows, of which the first may name the columns."""
+    """Build a sheet from its number, its name and its nonempty rows. The first rows may name the columns."""
     head = []
     for row in rows:
         head.append(row)
@@ -134,7 +134,7 @@ def _name_columns(head: list[dict[int, Any]]) -> tuple[dict[int, str], int]:
     """Return the column names by column index, and the number of header rows that they are taken from.
 
     Args:
-        head: The cells of the first row that may name columns and of the row below, by column index.
+        head: The cells, by column index, of the first row that may name columns and of the row below it.
 
     >>> _name_columns([{0: "id", 1: "text"}, {0: 7, 1: "a"}])
     ({0: 'id', 1: 'text'}, 1)
@@ -164,14 +164,20 @@ def _find_left_name(top: dict[int, str], column: int) -> str:
 
 
 def _make_unique(name: str, used: set[str]) -> str:
-    """Return a name with the lowest number, from 2 on, that makes it differ from the used names, or without one."""
+    """Return a name that is not in `used`: the name itself, or the name and the lowest possible number from 2 on."""
     if name not in used:
         return name
     return next(f"{name} {number}" for number in range(2, MAX_COLUMNS + 2) if f"{name} {number}" not in used)
 
 
 def _build_row(sheet: int, row: "_RawRow", names: dict[int, str]) -> SheetRow:
-    """Build the row of a sheet with its values by column name. A column without a name is called "column 3"."""
+    """Build the row of a sheet, with its values by column name.
+
+    Args:
+        sheet: One-based number of the sheet.
+        row: The row as read from XML.
+        names: Column names by column index. A column without a name is called "column 3", for example.
+    """
     if row.cells is None:
         return SheetRow(sheet, row.number, None, row.is_hidden)
     values = {names.get(at, f"column {at + 1}"): value for at, value in sorted(row.cells.items())}
@@ -179,7 +185,7 @@ def _build_row(sheet: int, row: "_RawRow", names: dict[int, str]) -> SheetRow:
 
 
 def to_row_json(row: SheetRow) -> bytes:
-    """Return the values of a sheet's row as one line of UTF-8 JSON, from which the record's id is computed."""
+    """Return the values of a sheet's row as one line of UTF-8 JSON. The record's id is computed from it."""
     return json.dumps(row.values, ensure_ascii=False).encode(errors="backslashreplace")
 
 
@@ -187,7 +193,7 @@ class _Workbook(Handler):
     """Collects the sheets of a workbook and its date system.
 
     Attributes:
-        sheets: (name, relationship id, True if hidden) of each sheet, in order.
+        sheets: For each sheet, in order: (name, relationship id, True if hidden).
         from_1904: True if days are counted from 1904 instead of 1900.
     """
 
@@ -205,7 +211,7 @@ class _Workbook(Handler):
 
 
 class _Styles(Handler):
-    """Collects which cell styles are date formats. `dates` has a bool for each cell style."""
+    """Collects which cell styles are date formats: `dates` has one bool per cell style."""
 
     def __init__(self) -> None:
         self.dates: list[bool] = []
@@ -274,7 +280,8 @@ class _SharedTexts(Handler):
 def _unescape(match: "re.Match[str]") -> str:
     """Return the character that a match of Excel's escape `_x0041_` stands for.
 
-    "" for a control character other than a tab or line break; the escape itself for half of a surrogate pair.
+    Return "" for a control character other than a tab or line break, and the escape itself for half of a surrogate
+    pair.
     """
     character = chr(int(match[1], 16))
     if "\ud800" <= character < "\ue000":
@@ -288,8 +295,8 @@ class _ValueReader:
 
     Attributes:
         shared: The shared strings of the workbook.
-        dates: For each cell style, True if it is a date format.
-        epoch: The day with number 0.
+        dates: One bool per cell style: True if it is a date format.
+        epoch: The day with the number 0.
     """
 
     shared: _SharedTexts
@@ -297,7 +304,16 @@ class _ValueReader:
     epoch: datetime
 
     def __call__(self, kind: str, style: str, text: str) -> Any:
-        """Return a string, number or boolean, or None for an empty cell or an error value. Raises BadRecord."""
+        """Return the value of a cell as a string, number or boolean; None for an empty cell or an error value.
+
+        Args:
+            kind: The cell's type in the XML, such as "s" for a shared string.
+            style: The cell's style, as the string of an index.
+            text: The text of the cell.
+
+        Raises:
+            BadRecord: If the cell refers to a shared string that does not exist.
+        """
         if kind == "s":
             return self.shared[_parse_index(text)] or None
         if kind in ("str", "inlineStr", "d"):
@@ -317,7 +333,7 @@ class _ValueReader:
     def _to_date(self, days: float) -> str:
         """Convert a day number to an ISO 8601 date, time of day (below 1), or both (if it has a fraction).
 
-        Excel's nonexistent February 29, 1900 is considered.
+        The nonexistent day February 29, 1900, which Excel counts, is taken into account.
         """
         shift = 1 if self.epoch is EPOCH and 1 <= days < 60 else 0
         moment = self.epoch + timedelta(days=int(days) + shift, seconds=round(days % 1 * 86_400))
@@ -327,7 +343,7 @@ class _ValueReader:
 
 
 def _parse_index(text: str) -> int:
-    """Return the number of a shared string in a cell.
+    """Parse the index of a shared string from the text of a cell.
 
     Raises:
         BadRecord: If the cell's text is not an integer.
@@ -354,13 +370,13 @@ class _RawRow(NamedTuple):
 
 @dataclass(slots=True)
 class _RowReader(Handler):
-    """Collects the completed rows of a sheet in `complete`, which its user empties.
+    """Collects the completed rows of a sheet in `complete`. The caller takes them from there and empties it.
 
     Attributes:
         read_value: Converts the type, style and text of a cell to a value.
         max_characters: A row with more characters is too large.
         hidden: True if the sheet is hidden.
-        complete: The rows that ended since it was last emptied.
+        complete: The rows completed since the list was last emptied.
     """
 
     read_value: Callable[[str, str, str], Any]

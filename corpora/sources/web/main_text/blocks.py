@@ -50,10 +50,10 @@ class Forest(NamedTuple):
     same order. A tree has at most 32 leaves.
 
     Attributes:
-        columns: The column of the input row that a node compares.
-        bounds: The node's threshold: rows with a value up to this number go left.
-        masks: The leaves that a row going right can still reach, as a bit mask. The lowest bit is the tree's first
-            leaf.
+        columns: The column of the input row that the node compares with its threshold.
+        bounds: The node's threshold. Rows with a value up to this number go left.
+        masks: Bit mask of the leaves that a row can still reach after it goes right. The lowest bit is the tree's
+            first leaf.
         trees: int32 array [trees + 1, 2]: the first node and the first leaf of each tree, followed by the total numbers
             of nodes and leaves.
         leaves: The values of the leaves.
@@ -73,7 +73,7 @@ def read_forest(name: str, file: Path = FORESTS_FILE) -> Forest:
     """Read a forest from a file. The result is cached in the process.
 
     Args:
-        name: "blocks", "articles", "kinds" or "pages" in this module's file.
+        name: Name of the forest; "blocks", "articles", "kinds" or "pages" for `FORESTS_FILE`.
         file: A file written by `benchmarks.fit_blocks`.
     """
     with np.load(file, allow_pickle=False) as arrays:
@@ -86,7 +86,7 @@ def read_forest(name: str, file: Path = FORESTS_FILE) -> Forest:
 def compute_odds(forest: Forest, rows: Float32s) -> Float64s:
     """Apply a forest (boosted decision trees) to rows of features, and return the log odds of each row.
 
-    What the odds mean depends on the forest, e.g. that a block is main text.
+    What they are the odds of depends on the forest, e.g. that a block is main text.
 
     Args:
         forest: As returned by `read_forest`.
@@ -99,7 +99,7 @@ def compute_odds(forest: Forest, rows: Float32s) -> Float64s:
 
 
 def to_chances(forest: Forest, odds: Float64s) -> Float64s:
-    """Convert log odds to probabilities from 0 to 1, by a calibration table that belongs to the forest.
+    """Convert log odds to probabilities from 0 to 1, using the forest's calibration table.
 
     Odds outside -10 to 10 are clipped.
     """
@@ -115,7 +115,7 @@ def compute_chances(forest: Forest, rows: Float32s) -> Float64s:
         rows: float32 array [rows, columns].
 
     Returns:
-        float64 array [rows] of numbers from 0 to 1.
+        float64 array [rows] of probabilities from 0 to 1.
     """
     return to_chances(forest, compute_odds(forest, rows))
 
@@ -127,9 +127,9 @@ def sum_trees(
     """Return the sum of the leaf values that each row reaches in the trees of a forest, float64 [rows].
 
     Nodes are evaluated four at a time, for all rows. Each row has a bit mask of the leaves it can still reach. If the
-    row goes right at a node, the mask is restricted to the node's mask, and in the end the row reaches the lowest
-    remaining bit. A column with the same value in all rows is compared once, and nodes are skipped if no row can reach
-    their leaves.
+    row goes right at a node, its mask is combined with the node's mask. In the end the row reaches the leaf of the
+    lowest remaining bit. A column with the same value in all rows is compared once, and nodes are skipped if no row can
+    reach their leaves.
 
     Args:
         values: float32 array [columns, rows].
@@ -231,10 +231,10 @@ def choose_main_text(tree: Tree, address: str, metas: dict[str, str]) -> MainTex
     Args:
         tree: The page.
         address: URL of the page; "" if unknown.
-        metas: As returned by `collect_metas`.
+        metas: Contents of the `<meta>` tags by name, as returned by `collect_metas`.
 
     Returns:
-        The blocks and the estimate; no blocks and 0 for a page without text.
+        The blocks and the estimate. For a page without text there are no blocks, and the estimate is 0.
     """
     if not tree.blocks:
         return MainText([], 0.0)
@@ -247,10 +247,10 @@ def choose_main_text(tree: Tree, address: str, metas: dict[str, str]) -> MainTex
 
 
 def judge_blocks(rows: Float32s) -> Float64s:
-    """Return the probability that each block is main text, float64 [blocks], from the features of all blocks of a page.
+    """Return each block's probability of being main text, float64 [blocks].
 
     Args:
-        rows: As returned by `describe_blocks`.
+        rows: The features of all blocks of a page, as returned by `describe_blocks`.
     """
     forest = read_forest("blocks")
     odds = compute_odds(forest, rows)
@@ -261,9 +261,9 @@ def judge_blocks(rows: Float32s) -> Float64s:
 
 
 def compute_mean_row(rows: Float32s) -> Float32s:
-    """Return the mean of all rows of features as a single row, float32 [1, columns].
+    """Return the mean of all feature rows as a single row, float32 [1, columns].
 
-    The weights are the lengths of the blocks' texts.
+    Each row is weighted by the length of its block's text.
     """
     return compute_means(np.ascontiguousarray(rows.T))[None]
 
@@ -288,8 +288,8 @@ def without_errands(chances: Float64s, rows: Float32s) -> Float64s:
     depends on them.
 
     Args:
-        chances: The probability of each block that it is main text.
-        rows: As returned by `describe_blocks`.
+        chances: Each block's probability of being main text.
+        rows: The blocks' features, as returned by `describe_blocks`.
     """
     characters, stop, opening, element = (rows[:, FEATURES.index(name)] for name in ERRAND_COLUMNS)
     is_heading = (element >= NUMBER["h1"]) & (element <= NUMBER["h6"])
@@ -300,7 +300,7 @@ def choose_blocks(chances: Float64s, sizes: Int64s) -> tuple[Bools, float]:
     """Choose the blocks that maximize the expected character F1 of a page.
 
     Args:
-        chances: The probability of each block that it is main text.
+        chances: Each block's probability of being main text.
         sizes: The number of characters of each block. There is at least one block.
 
     Returns:
@@ -320,10 +320,10 @@ CHOICE_COLUMNS = ("expected", "surely", "chosen share", "chosen", "blocks", "lea
 
 
 def describe_choice(chances: Float64s, sizes: Int64s, chosen: Bools, expected: float) -> Float32s:
-    """Compute the features of a choice of blocks, by which a forest judges whether it is the whole main text.
+    """Compute the features from which a forest judges whether the chosen blocks are the whole main text.
 
     Args:
-        chances: The probability of each block that it is main text.
+        chances: Each block's probability of being main text.
         sizes: The number of characters of each block.
         chosen: True for each chosen block.
         expected: The expected F1 of the choice.
@@ -339,7 +339,7 @@ def describe_choice(chances: Float64s, sizes: Int64s, chosen: Bools, expected: f
 
 
 def without_repeats(blocks: list[Block], chosen: Bools) -> list[Block]:
-    """Return the chosen blocks, omitting those of more than 40 characters that repeat an earlier one."""
+    """Return the chosen blocks without those that repeat an earlier block of more than 40 characters."""
     kept: list[Block] = []
     earlier: set[str] = set()
     for block, is_chosen in zip(blocks, chosen.tolist(), strict=True):

@@ -138,13 +138,13 @@ EDGE_KINDS = {
 
 
 def compute_marks(tree: Tree) -> tuple[Int64s, Int64s]:
-    """Compute the marks of every element: bits (see `BIT`) for what its tag and attributes say about its role.
+    """Compute the marks of every element. A mark is a bit that tells the element's role, such as "comment" or "in nav".
 
-    Examples of marks are "comment" and "in nav".
+    Marks are derived from the element's tag and attributes. `BIT` lists all of them.
 
     Returns:
         Two int64 arrays with one entry per element: the marks, and a digest that is equal for elements with the same
-        parent, tag and first class. They are cached in the tree.
+        parent, tag and first class. Both are cached in the tree.
     """
     if tree.marks is not None:
         return tree.marks
@@ -186,10 +186,7 @@ def find_first_class(attributes: str) -> str:
 
 
 def _find_attribute_marks(name: str, value: str) -> int:
-    """Return the marks implied by an attribute, given its name in lower case and its value.
-
-    The marks are a sum of values of `BIT`.
-    """
+    """Return the marks implied by an attribute's name (in lower case) and value, as a sum of values of `BIT`."""
     if name == "role":
         return BIT.get(ROLES.get(value.lower(), ""), 0)
     if name == "itemprop":
@@ -242,9 +239,9 @@ def build_word_table() -> kernels.MarkTable:
 
 
 def _iter_words(pattern: str) -> Iterator[tuple[str, int, list[str]]]:
-    """Yield the words that a pattern of `WORDS` matches, as (word, column, strings that must not follow).
+    """Yield the words that a pattern of `WORDS` matches, as (word, column, strings that must not follow the word).
 
-    The column is that of `MarkTable.marks`.
+    The column is an index into the second axis of `MarkTable.marks`. It encodes what must surround the word.
     """
     for alternative in ALTERNATIVE.findall(pattern):
         match = EDGES.match(alternative)
@@ -260,14 +257,14 @@ def _iter_words(pattern: str) -> Iterator[tuple[str, int, list[str]]]:
 def carry_down_plain(
     parents: list[int], prose_sizes: list[int], own: list[int], repeats: list[bool], max_size: float, neutral: int
 ) -> list[list[int]]:
-    """Compute what `carry_down` does, in plain Python, for tests.
+    """Compute the same values as the kernel `carry_down`, in plain Python, for tests.
 
     Args:
-        parents, own, repeats, max_size, neutral: As in `carry_down`.
-        prose_sizes: As `prose` in `carry_down`.
+        parents, own, repeats, max_size, neutral: The arguments of `carry_down` with these names.
+        prose_sizes: Number of characters of prose in each element (`prose` in `carry_down`).
 
     Returns:
-        For each element, a list of five numbers: its column of `carried`.
+        For each element, a list of five numbers: its column of the array `carried` that the kernel fills.
     """
     rows = [[0, 0, -1, -1, -1]]
     for at, parent in enumerate(parents[1:], 1):
@@ -348,8 +345,8 @@ class Sizes(NamedTuple):
         parents: Index of each element's parent.
         first: Index of each element's first block.
         last: Index after each element's last block.
-        elements: The name of each element, as an index of `NAMES`.
-        own: The name of the element that each block is named after, as an index of `NAMES`.
+        elements: The name of each element, as an index into `NAMES`.
+        own: The name of each block's element, as an index into `NAMES`.
         lengths: Number of characters of each block; wide characters count twice.
         text_sum: Cumulative sum of the blocks' characters.
         link_sum: Cumulative sum of the blocks' characters in links.
@@ -371,7 +368,7 @@ class Sizes(NamedTuple):
         """Return the sum over the blocks inside each element, int64 [elements].
 
         Args:
-            part: One of the cumulative sums of this object, such as `text_sum`.
+            part: One of this object's cumulative sums, such as `text_sum`.
         """
         return part[self.last] - part[self.first]
 
@@ -382,7 +379,7 @@ def describe_blocks(tree: Tree, address: str, metas: dict[str, str]) -> Float32s
     Args:
         tree: The page. It must have at least one block.
         address: URL of the page; "" if unknown.
-        metas: As returned by `collect_metas`.
+        metas: Contents of the `<meta>` tags by name, as returned by `collect_metas`.
 
     Returns:
         A float32 array with one row for each block and one column for each of `FEATURES`.
@@ -424,8 +421,8 @@ def count_texts(texts: tuple[str, ...]) -> tuple[UInt32s, Int64s, Int64s]:
 
     Returns:
         The code points of all strings in one uint32 array, the number of characters of each string, and an int64 array
-        [8, strings]: capitals and digits in the first 100 characters; commas, sentence ends, spaces, line feeds and
-        wide characters; and 1 if the string may begin like page furniture ("Read more").
+        [8, strings]. Its rows count capitals and digits among the first 100 characters, commas, sentence ends, spaces,
+        line feeds and wide characters. The last row is 1 if the string may open like page furniture ("Read more").
     """
     characters = np.array([len(text) for text in texts])
     counts = np.zeros((NUM_COUNTS, len(texts)), np.int64)
@@ -442,11 +439,12 @@ def _to_codes(text: str) -> UInt32s:
 def _iter_sums(lengths: Int64s, links: Int64s) -> Iterator[Int64s]:
     """Yield three cumulative sums over the blocks: all characters, characters in links, and characters of prose.
 
-    Each is int64 with a zero in front. A block counts as prose if it is over 80 characters long and mostly not links.
+    Each is an int64 array that begins with 0. A block counts as prose if it has over 80 characters, most of them
+    outside links.
 
     Args:
         lengths: Number of characters of each block.
-        links: Number of these that are in links.
+        links: Number of characters of each block that are in links.
     """
     prose = np.where((lengths > MIN_PROSE_CHARACTERS) & (links < MAX_LINK_SHARE * lengths), lengths, 0)
     return (np.concatenate(([0], np.cumsum(column))) for column in (lengths, links, prose))
@@ -460,7 +458,9 @@ def _describe_text(
     Args:
         texts: The text of each block.
         sizes: The page's blocks and elements.
-        codes, characters, counts: As returned by `count_texts`, in this order.
+        codes: The code points of all texts, concatenated.
+        characters: The number of characters of each text.
+        counts: Counts of kinds of characters, int64 [8, texts], as returned by `count_texts`.
     """
     capitals, digits, commas, ends, spaces, lines, wide, may_open = counts
     words, heads = spaces + 1 + wide // WIDE_WORD_CHARACTERS, np.minimum(characters, HEAD_CHARACTERS)
@@ -510,7 +510,8 @@ def _describe_places(sizes: Sizes, depths: Int64s) -> list[Float64s]:
 def _describe_marks(sizes: Sizes, around: Int64s) -> Float64s:
     """Return the feature columns `MARK_COLUMNS`, float64 [columns, blocks].
 
-    First, 0 or 1 for whether a block has each mark; then the share of the page's text with the mark, or -1 without it.
+    There are two groups of columns, each with one column per mark. The first is 1 if the block has the mark, else 0.
+    The second is the share of the page's text that has the mark, or -1 if the block does not have it.
 
     Args:
         sizes: The page's blocks and elements.
@@ -522,15 +523,16 @@ def _describe_marks(sizes: Sizes, around: Int64s) -> Float64s:
 
 
 def _describe_nearest(sizes: Sizes, marks: Int64s, group_keys: Int64s) -> tuple[Int64s, Int64s, list[Float64s]]:
-    """Return the depth of every element, the marks of it and its ancestors, and the feature columns `NEAR_COLUMNS`.
+    """Return each element's depth, the marks of each element and its ancestors, and the features `NEAR_COLUMNS`.
 
     The columns are, in order: the distance and the contents of the nearest element with marks against main text; the
-    distance of the nearest one with marks for it; the number, text, links and blocks of the nearest element that has
-    two equal siblings; the number of elements equal to the block's own.
+    distance of the nearest element with marks for main text; the number, text, links and blocks of the nearest element
+    that has two equal siblings; the number of elements equal to the block's own element.
 
     Args:
         sizes: The page's blocks and elements.
-        marks, group_keys: As returned by `compute_marks`.
+        marks: The marks of each element, as bits.
+        group_keys: A digest for each element that is equal for equal siblings, as returned by `compute_marks`.
     """
     held, linked, blocks = sizes.sum_inside(sizes.text_sum), sizes.sum_inside(sizes.link_sum), sizes.last - sizes.first
     keys = np.unique(group_keys, return_inverse=True)[1]
@@ -561,7 +563,8 @@ def _describe_nearest(sizes: Sizes, marks: Int64s, group_keys: Int64s) -> tuple[
 def _describe_elements(sizes: Sizes) -> list[Float64s]:
     """Return the feature columns `ELEMENT_COLUMNS` for the five innermost elements around each block.
 
-    For each of them: shares of the page's text and prose, share of links in its text, and number of blocks.
+    For each element, the columns are its shares of the page's text and prose, the share of its text that is in links,
+    and its number of blocks.
     """
     held, prose, blocks = sizes.sum_inside(sizes.text_sum), sizes.sum_inside(sizes.prose_sum), sizes.last - sizes.first
     links = sizes.sum_inside(sizes.link_sum) / np.maximum(held, 1)
@@ -576,8 +579,8 @@ def _describe_elements(sizes: Sizes) -> list[Float64s]:
 def _describe_holders(sizes: Sizes, depths: Int64s) -> list[Float64s]:
     """Return the feature columns `HOLDER_COLUMNS` for the smallest elements with certain shares of the page's prose.
 
-    For each share: whether a block is in that element, how many blocks it is away, the element's share of all blocks,
-    and how much deeper the block is than the element.
+    For each share, the columns tell whether the block is in that element, how many blocks away it is, the element's
+    share of all blocks, and how much deeper the block is than the element.
 
     Args:
         sizes: The page's blocks and elements.
@@ -605,7 +608,7 @@ def _describe_headings(texts: tuple[str, ...], levels: Int64s, openings: Float64
     Args:
         texts: The text of each block.
         levels: The level (1 to 6) of each block that is a heading; 0 for other blocks.
-        openings: Positive for each block that begins like page furniture.
+        openings: A positive number for each block that begins like page furniture; 0 for other blocks.
     """
     number = np.arange(len(texts))
     at = np.maximum.accumulate(np.where(levels > 0, number, -1))
@@ -628,13 +631,14 @@ def _describe_sources(
 ) -> Bools:
     """Return the feature columns `GIVEN_COLUMNS`, bool [3, blocks].
 
-    They are True if a block's text begins like a string in the page's data, its description or its title.
+    They are True if a block's text begins like a string in the page's JSON-LD, its description or its title.
 
     Args:
         tree: The page.
         texts: The text of each block.
-        metas: As returned by `collect_metas`.
-        codes, characters: The first two results of `count_texts`.
+        metas: Contents of the `<meta>` tags by name, as returned by `collect_metas`.
+        codes: The code points of all texts, concatenated.
+        characters: The number of characters of each text.
     """
     data = " ".join(_strip_escapes(script) for script in tree.scripts)
     description = " ".join((metas.get("og:description", ""), metas.get("description", "")))
@@ -649,14 +653,14 @@ def _describe_sources(
 
 
 def _strip_escapes(script: str) -> str:
-    """Return a JSON-LD script on one line and without escapes, as an approximation that can be searched."""
+    """Return a JSON-LD script on one line and with escapes approximately removed, so that it can be searched."""
     return " ".join(JSON_ESCAPE.sub(" ", script).split()) if "\\" in script else script
 
 
 def _describe_neighbors(sizes: Sizes) -> Float64s:
     """Return the feature columns `NEIGHBOR_COLUMNS` for the two blocks before and after each block.
 
-    For each of them: length, share of links, and element. They are -1 if there is no such block.
+    For each neighbor, the columns are its length, its share of links, and its element; -1 if there is no such block.
     """
     values = np.full((3, len(sizes.own) + 4), -1.0)
     values[:, 2:-2] = sizes.lengths, np.diff(sizes.link_sum) / sizes.lengths, sizes.own
@@ -666,8 +670,8 @@ def _describe_neighbors(sizes: Sizes) -> Float64s:
 def _describe_windows(sizes: Sizes) -> list[Float64s]:
     """Return the feature columns `WINDOW_COLUMNS` for the blocks within 5, 15 and 40 blocks of each block.
 
-    For each distance: their share of the page's prose, the share of links in their text, their share of the page's
-    text.
+    For each distance, the columns are the share of the page's prose that these blocks hold, the share of their text
+    that is in links, and the share of the page's text that they hold.
     """
     number = np.arange(len(sizes.nodes))
     columns = []
@@ -690,10 +694,10 @@ def _describe_page(
     Args:
         tree: The page.
         address: URL of the page; "" if unknown.
-        metas: As returned by `collect_metas`.
+        metas: Contents of the `<meta>` tags by name, as returned by `collect_metas`.
         sizes: The page's blocks and elements.
         levels: The level (1 to 6) of each block that is a heading; 0 for other blocks.
-        text: As returned by `_describe_text`.
+        text: The columns `TEXT_COLUMNS`, as returned by `_describe_text`.
     """
     count, total, prose = len(levels), int(sizes.text_sum[-1]), int(sizes.prose_sum[-1])
     blocks, elements = (

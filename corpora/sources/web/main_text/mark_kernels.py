@@ -45,9 +45,9 @@ class MarkTable(NamedTuple):
         children: int16 array [nodes, letters]: the child node for each letter code; 0 if there is none.
         has_marks: True for each node that has `marks` or `excluded`.
         marks: int64 array [nodes, 9]: the marks of the words that end at a node. The column is 3 * (required context
-            before the word) + (required context after it). For the name of an attribute, column 0 contains the kind of
-            its value, and column 1 the mark that the attribute itself gives.
-        excluded: Marks that are removed if a word continues up to this node.
+            before the word) + (required context after it). If the word is the name of an attribute, column 0 contains
+            the kind of the attribute's value, and column 1 the mark that the attribute itself gives.
+        excluded: The marks to remove if a word continues up to this node.
     """
 
     children: Int16s
@@ -60,7 +60,7 @@ class MarkTable(NamedTuple):
 def read_marks(
     data: Bytes, starts: Int64s, stops: Int64s, table: MarkTable, marks: Int64s, keys: Int64s, unsure: Bools
 ) -> None:
-    """Compute the marks that the elements' attributes give, and a digest of each element's first class.
+    """Add the marks implied by each element's attributes to `marks`, and mix its first class into its digest in `keys`.
 
     Args:
         data: UTF-8 bytes of the page.
@@ -68,7 +68,7 @@ def read_marks(
         stops: First byte after each element's attributes.
         table: The words to search for.
         marks: int64, the marks of each element as bits. New marks are added in place.
-        keys: int64, a digest of each element. The digest of the first class is mixed in, in place.
+        keys: int64, a digest of each element. It is updated in place with the element's first class.
         unsure: Set to True for elements that only the Python implementation can handle.
     """
     gives, codes = table.marks, np.empty(2 * np.max(stops - starts) + 2, np.uint8)
@@ -103,9 +103,9 @@ def read_marks(
 
 @kernel
 def _skip_name(data: Bytes, at: int, stop: int, is_name_wanted: bool) -> int:
-    """Return the end of a run of name characters, or of other characters if `is_name_wanted` is False.
+    """Return the position after the run of attribute name characters that begins at `at`; at most `stop`.
 
-    The run begins at `at` and ends at the latest at `stop`.
+    If `is_name_wanted` is False, skip the run of all other characters instead.
     """
     while at < stop:
         byte = data[at]
@@ -120,7 +120,12 @@ def _skip_name(data: Bytes, at: int, stop: int, is_name_wanted: bool) -> int:
 
 @kernel
 def _find_value(data: Bytes, at: int, stop: int) -> tuple[int, int, int]:
-    """Find the value of the attribute whose name ends at byte `at` of `data`. The attributes end at byte `stop`.
+    """Find the value of an attribute.
+
+    Args:
+        data: UTF-8 bytes of the page.
+        at: First byte after the attribute's name.
+        stop: First byte after all attributes of the element.
 
     Returns:
         The first byte of the value, the first byte after it, and the position at which to continue.
@@ -227,11 +232,11 @@ def _add_marks(
 
 @kernel
 def _is_edge(code: int, edge: int) -> bool:
-    """Return True if the character with this code can be next to a word.
+    """Return True if a character may be next to a word.
 
     Args:
-        code: The character's code, as in `CODES`.
-        edge: The required context: `ANY`, `NO_LETTER` or `NO_WORD`.
+        code: The character's letter code: 0 to 25 for letters, then "-", "_", digits, and all other characters.
+        edge: The context that the word requires: `ANY`, `NO_LETTER` or `NO_WORD`.
     """
     if edge == ANY:
         return True
@@ -244,9 +249,9 @@ def carry_down(
 ) -> None:
     """Compute properties that elements inherit from their ancestors, and write them to `carried`.
 
-    The rows of `carried` are, for each element: its depth; the marks of the element and its ancestors; then the nearest
-    element, itself included, with marks against main text, with marks for main text, and with equal siblings (-1 if
-    there is none).
+    For each element, `carried` has five rows: its depth; the marks of the element and its ancestors; and the index of
+    the nearest element (itself or an ancestor) with marks against main text, with marks for main text, and with equal
+    siblings. An index is -1 if there is no such element.
 
     Args:
         parents: Index of each element's parent.
@@ -254,7 +259,7 @@ def carry_down(
         own: The marks of each element itself.
         repeats: True for elements that have equal siblings.
         max_size: Elements with more prose than this pass only `neutral` marks to their descendants.
-        neutral: The marks that speak for main text.
+        neutral: The marks for main text, as bits. All other marks are against main text.
         carried: int64 array [5, elements] to fill.
     """
     carried[:2, 0], carried[2:, 0] = 0, -1
@@ -302,7 +307,7 @@ for _letter in "Aa":
 def classify_characters() -> Bytes:
     """Return a uint8 array with the kinds of each code point below 0x10000, as bits: `CAPITAL`, `DIGIT`, `COMMA` etc.
 
-    It is cached.
+    The array is cached.
     """
     kinds = np.array([CATEGORIES.get(category(chr(code)), 0) for code in range(0x10000)], np.uint8)
     for kind, characters in SIGNS:
@@ -313,9 +318,10 @@ def classify_characters() -> Bytes:
 
 @cache
 def list_openings() -> Bools:
-    """Return a bool array that is True if `OPENING` may match a string with the given first three letters.
+    """Return a bool array that tells whether `OPENING` may match a string, by the string's first three letters.
 
-    The index is the three letters as a number in base 27, with 26 for what is not an ASCII letter. The array is cached.
+    The index is the three letters as a number in base 27; 26 stands for characters other than ASCII letters. The array
+    is cached.
     """
     table = np.zeros((_NO_LETTER + 1,) * 3, np.bool_)
     for alternative in ALTERNATIVE.findall(OPENING_PATTERNS):
@@ -326,15 +332,15 @@ def list_openings() -> Bools:
 
 @kernel
 def count_characters(codes: UInt32s, lengths: Int64s, kinds: Bytes, openings: Bools, counts: Int64s) -> None:
-    """Count the characters of strings by kind, and check whether they may begin like page furniture ("Read more").
+    """Count the characters of each string by kind, and flag strings that may open like page furniture ("Read more").
 
     Args:
         codes: uint32 code points of all strings, concatenated.
         lengths: Number of characters of each string.
-        kinds: As returned by `classify_characters`.
-        openings: As returned by `list_openings`.
-        counts: int64 array [8, strings] to fill, initialized with zeros. The first seven rows are counts; capitals and
-            digits are counted only in the first 100 characters. The last row is 1 if `OPENING` may match the string.
+        kinds: The kinds of each code point, as returned by `classify_characters`.
+        openings: The possible first three letters of page furniture, as returned by `list_openings`.
+        counts: int64 array [8, strings] to fill, initialized with zeros. The first seven rows are counts of kinds;
+            capitals and digits are counted only in the first 100 characters. The last row is 1 if `OPENING` may match.
     """
     last, start = len(kinds) - 1, 0
     for text in range(lengths.size):
@@ -349,7 +355,7 @@ def count_characters(codes: UInt32s, lengths: Int64s, kinds: Bytes, openings: Bo
 
 @kernel
 def find_possible_starts(codes: UInt32s, lengths: Int64s, min_size: int, haystack: UInt32s) -> Bools:
-    """Find the strings that may begin like some part of `haystack`, by the hash of their first eight characters.
+    """Find the strings whose first eight characters may occur in `haystack`, by comparing hashes.
 
     Args:
         codes: uint32 code points of all strings, concatenated.
@@ -358,7 +364,7 @@ def find_possible_starts(codes: UInt32s, lengths: Int64s, min_size: int, haystac
         haystack: uint32 code points of the text to search.
 
     Returns:
-        A bool array [strings].
+        A bool array [strings]. It is never False for a string of `min_size` characters whose beginning occurs.
     """
     is_present, may_start, start = np.zeros(_HASH_SLOTS, np.bool_), np.zeros(lengths.size, np.bool_), 0
     for at in range(haystack.size - _HASHED + 1):
@@ -371,7 +377,7 @@ def find_possible_starts(codes: UInt32s, lengths: Int64s, min_size: int, haystac
 
 @kernel
 def _hash_text(codes: UInt32s, start: int) -> int:
-    """Return a hash of the eight code points from `codes[start]` on."""
+    """Return a hash of the eight code points that begin at `codes[start]`."""
     digest = 0
     for at in range(start, start + _HASHED):
         digest = digest * 0x9E3779B1 + codes[at]
@@ -380,13 +386,13 @@ def _hash_text(codes: UInt32s, start: int) -> int:
 
 @kernel
 def _can_open(codes: UInt32s, at: int, stop: int, openings: Bools) -> bool:
-    """Return False if `OPENING` cannot match a string, judged by its first three letters.
+    """Return False if a string's first three letters show that `OPENING` cannot match it.
 
     Args:
         codes: uint32 code points of all strings, concatenated.
         at: Index of the string's first code point.
         stop: Index after its last code point.
-        openings: As returned by `list_openings`.
+        openings: The possible first three letters of page furniture, as returned by `list_openings`.
 
     Returns:
         True if `OPENING` may match, or if one of the relevant characters is not ASCII.
@@ -407,7 +413,7 @@ def count_characters_plain(text: str) -> list[int]:
     """Count the characters of one string as `count_characters` does, for tests.
 
     Returns:
-        Eight numbers: the string's column of `counts`. The last one is exact.
+        The eight numbers that `count_characters` writes to the string's column of `counts`. The last one is exact.
     """
     head = [category(character) for character in text[:HEAD_CHARACTERS]]
     counts = [sum(CATEGORIES.get(each) == kind for each in head) for kind in (CAPITAL, DIGIT)]

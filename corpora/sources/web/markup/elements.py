@@ -95,7 +95,7 @@ class Block(NamedTuple):
         node: Index of the innermost element around the text.
         tag: Name of the nearest block element.
         text: The text with white space collapsed. A line feed stands for a `<br>` or the end of a line in `<pre>`.
-        links: Number of characters of the text that are in links.
+        links: Number of the text's characters that are in links.
     """
 
     node: int
@@ -139,11 +139,11 @@ class Tree:
         spans: int64 array [elements, 2]: the first block inside each element, and the index after the last one.
         blocks: The blocks of text in document order.
         metas: Raw attribute strings of `<meta>`.
-        links: Attributes of `<link>`, and of `<a>` elements that mention a license.
-        times: Attributes of `<time>`.
+        links: Raw attribute strings of `<link>`, and of `<a>` elements that mention a license.
+        times: Raw attribute strings of `<time>`.
         title: Text of `<title>`.
         scripts: Contents of JSON-LD scripts.
-        html: Attributes of `<html>`.
+        html: Raw attribute string of `<html>`.
         hidden: Number of text runs in hidden formatting elements.
         marks: The cached result of `compute_marks`; None if it has not been called yet.
     """
@@ -186,7 +186,7 @@ MAX_DIGITS = 7
 
 @kernel
 def measure_space(data: Bytes, at: int) -> int:
-    """Return the number of bytes of the UTF-8 character at `at` if it is white space (as in `str.isspace`), else 0."""
+    """Return the length in bytes of the UTF-8 character at `at` if `str.isspace` is true for it, else 0."""
     byte = data[at]
     if byte < 0x80:
         return int(byte == 32 or 9 <= byte <= 13 or 28 <= byte <= 31)
@@ -202,7 +202,10 @@ def measure_space(data: Bytes, at: int) -> int:
 
 @kernel
 def skip_spaces(data: Bytes, at: int, stop: int) -> int:
-    """Return the position of the first byte in `data[at:stop]` that is not white space; at least `stop` if all are."""
+    """Return the position of the first byte at or after `at` that is not white space.
+
+    The result is at least `stop` if there is none before `stop`.
+    """
     width = 1
     while at < stop and width > 0:
         width = measure_space(data, at)
@@ -220,8 +223,8 @@ def read_reference(data: Bytes, at: int, stop: int) -> tuple[int, int]:
         stop: End of the text.
 
     Returns:
-        The code point and the number of bytes of the reference. (code of "&", 1) if it is a plain "&"; (-1, 1) if the
-        kernel cannot decide.
+        The code point and the reference's length in bytes. A plain "&" returns its own code point and 1. If the kernel
+        cannot decide, the result is (-1, 1).
     """
     if at + 1 == stop or _ENDS[data[at + 1]]:
         return _AMPERSAND, 1
@@ -253,7 +256,7 @@ def _read_number(data: Bytes, at: int, stop: int) -> tuple[int, int]:
         stop: End of the text.
 
     Returns:
-        The code point and the number of bytes of the reference; (-1, 1) if the kernel cannot decide.
+        The code point and the reference's length in bytes; (-1, 1) if the kernel cannot decide.
     """
     end, base, code = at + 2, 10, 0
     if end < stop and data[end] | 32 == _X:

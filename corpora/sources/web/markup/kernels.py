@@ -40,7 +40,7 @@ NUM_HIDDEN, NUM_STATES = 16, 17
 
 
 def _to_int(number: int) -> int:
-    """Return a 64-bit integer in place of a literal, because kernels are compiled separately for each literal."""
+    """Convert a number to a 64-bit NumPy integer. Kernels are compiled anew for each literal, but not for these."""
     return np.int64(number)  # type: ignore[return-value]
 
 
@@ -62,12 +62,13 @@ class ScannedPage(NamedTuple):
     Attributes:
         data: UTF-8 bytes: the element names of `rules`, each followed by a space, and then the page.
         rules: How each of these names is treated; the last row applies to all other names.
-        names: For each name, the first byte in `data`, the first byte after it, the next name in its hash chain, its
-            digest, and the level of the innermost open element with this name.
-        chains: For each hash slot, the newest name in it; -1 if there is none. The number of slots is a power of two.
-        tokens: For each token, its type, the number of its name, and the first byte and the first byte after its text
-            or attributes.
-        state: Counters of the first pass; `NUM_TOKENS` and the constants after it are the indices.
+        names: One row per name: the position of its first byte in `data` and of the first byte after it, the next name
+            in its hash chain, its digest, and the level of the innermost open element with this name.
+        chains: One entry per hash slot: the newest name in it; -1 if there is none. The number of slots is a power of
+            two.
+        tokens: One row per token: its type, the index of its name, and the positions of the first byte of its text or
+            attributes and of the first byte after them.
+        state: Counters of the first pass, indexed by `NUM_TOKENS` and the constants after it.
     """
 
     data: Bytes
@@ -82,15 +83,16 @@ class PageTable(NamedTuple):
     """A page's elements, groups of text and segments, and a stack of open elements, as arrays that the kernels fill.
 
     Attributes:
-        nodes: For each element, its name, the first byte and the first byte after its attributes, its parent, its first
-            group, and the index after its last group.
-        groups: For each run of text between block borders, its element, its first segment, its number of characters in
-            links, whether its text is missing from `text`, and the end of its characters in `text`.
-        segments: For each segment, its first byte and the first byte after it (both 0 for a line break), and whether it
-            is in a link.
+        nodes: One row per element: its name, the positions of the first byte of its attributes and of the first byte
+            after them, its parent, its first group, and the index after its last group.
+        groups: One row per run of text between block borders: its element, its first segment, its number of characters
+            in links, whether its text is missing from `text`, and the end of its characters in `text`.
+        segments: One row per segment: the positions of its first byte and of the first byte after it (both 0 for a line
+            break), and whether it is in a link.
         text: The text of the groups, with white space collapsed to one space.
-        opened: For each level, the name, the element, the innermost scope, and the next outer level with the same name.
-        state: Counters of the second pass; `NODES` and the constants after it are the indices.
+        opened: One row per nesting level: the name, the element, the innermost scope, and the next outer level with the
+            same name.
+        state: Counters of the second pass, indexed by `NODES` and the constants after it.
     """
 
     nodes: Int64s
@@ -140,7 +142,7 @@ def _contains(data: Bytes, start: int, stop: int, word: Bytes, case: int) -> boo
 
 @kernel
 def _is_same_name(data: Bytes, at: int, name: int, size: int) -> bool:
-    """Return True if `size` bytes at `at` and at `name` of `data` are equal, ignoring the case of ASCII letters."""
+    """Return True if the `size` bytes of `data` at `at` and at `name` are equal, ignoring the case of ASCII letters."""
     for i in range(size):
         if _LOWER_CASE[data[at + i]] != _LOWER_CASE[data[name + i]]:
             return False
@@ -149,16 +151,16 @@ def _is_same_name(data: Bytes, at: int, name: int, size: int) -> bool:
 
 @kernel
 def _find_number(data: Bytes, names: Int64s, chains: Int64s, state: Int64s, start: int, stop: int, is_new: bool) -> int:
-    """Look up an element name in the hash table of names. If `is_new` is true, an unknown name is added.
+    """Look up an element name in the hash table of names, and optionally add it. `ScannedPage` describes the arrays.
 
     Args:
-        data: As in `ScannedPage`.
-        names: As in `ScannedPage`. A new name is added in place.
-        chains: As in `ScannedPage`.
-        state: As in `ScannedPage`. The number of names is updated.
+        data: UTF-8 bytes of the element names and the page.
+        names: One row per known name: position, hash chain, digest. A new name is added in place.
+        chains: The newest name in each hash slot. Updated in place.
+        state: Counters of the first pass. The number of names is updated in place.
         start: First byte of the name in `data`.
         stop: First byte after the name.
-        is_new: True to add an unknown name.
+        is_new: True to add the name if it is unknown.
 
     Returns:
         The index of the name in `names`; -1 for an unknown name that is not added, -2 if the kernel cannot decide.
@@ -189,12 +191,12 @@ def _find_number(data: Bytes, names: Int64s, chains: Int64s, state: Int64s, star
 
 @kernel
 def _emit(tokens: Int32s, state: Int64s, what: int, name: int, start: int, stop: int) -> None:
-    """Append a token to the arrays of a `ScannedPage`, in place.
+    """Append a token to `tokens`, in place.
 
     Args:
-        tokens: The tokens.
-        state: The counters.
-        what: Type of the token.
+        tokens: The page's tokens, one per row.
+        state: Counters of the first pass. The number of tokens is increased.
+        what: Type of the token, such as `TEXT` or `OPEN`.
         name: Index of its name.
         start: First byte of its text or attributes.
         stop: First byte after its text or attributes.
@@ -277,7 +279,7 @@ def cut_tokens(page: ScannedPage, start_of_page: int, last: int, max_elements: i
 
 @kernel
 def _find_tag_end(data: Bytes, state: Int64s, at: int, is_end_tag: bool) -> int:
-    """Return the position of the ">" that ends a tag, ignoring those inside quoted values.
+    """Return the position of the ">" that ends a tag, ignoring any ">" inside a quoted value.
 
     Args:
         data: UTF-8 bytes of the page.
@@ -286,7 +288,7 @@ def _find_tag_end(data: Bytes, state: Int64s, at: int, is_end_tag: bool) -> int:
         is_end_tag: True for an end tag.
 
     Returns:
-        The position. If a quote is unclosed, it is that of the next ">" for a start tag, and -1 for an end tag.
+        The position. If a quote is unclosed, the next ">" ends a start tag, and the result for an end tag is -1.
     """
     start, size = at, data.size
     if state[FAULTS] < MAX_FAULTS:
@@ -328,7 +330,8 @@ def _skip_value(data: Bytes, at: int) -> int:
 def _skip_comment(data: Bytes, state: Int64s, at: int) -> int:
     """Return the position after the comment, doctype or processing instruction that begins at byte `at` of a page.
 
-    A comment that is never closed ends at the next ">", and `state` then records that no later comment is closed.
+    A comment that is never closed ends at the next ">". `state`, the counters of the first pass, then records that no
+    later comment is closed either.
     """
     size = data.size
     if data[at + 1] == 33 and at + 3 < size and data[at + 2] == data[at + 3] == _DASH and state[-1] == 0:
@@ -343,12 +346,12 @@ def _skip_comment(data: Bytes, state: Int64s, at: int) -> int:
 
 @kernel
 def _emit_start_tag(data: Bytes, tokens: Int32s, state: Int64s, number: int, does: int, start: int, end: int) -> None:
-    """Append the token of a start tag to the arrays of a `ScannedPage`, in place.
+    """Append the token of a start tag to `tokens`, in place. Tags without an effect on the table get no token.
 
     Args:
         data: UTF-8 bytes of the element names and the page.
-        tokens: The tokens.
-        state: The counters.
+        tokens: The page's tokens, one per row.
+        state: Counters of the first pass. The number of tokens is increased.
         number: Index of the element's name.
         does: What a start tag with this name does, such as `OPEN` or `LINKED`.
         start: First byte of the attributes.
@@ -457,11 +460,11 @@ def arrange_tokens(page: ScannedPage, table: PageTable, max_depth: int, max_text
 
 @kernel
 def _note_hiding(state: Int64s, what: int, name: int) -> None:
-    """Update, in place, the part of a `PageTable`'s state that says whether the following text is hidden.
+    """Process the tag of a formatting element: record in `state` whether the text after it is hidden.
 
     Args:
-        state: The state.
-        what: Type of the current token.
+        state: Counters of the second pass. Updated in place.
+        what: Type of the current token, such as `HIDING` or `INLINE_END`.
         name: Index of its name.
     """
     if name == state[_HIDDEN]:
@@ -474,9 +477,13 @@ def _note_hiding(state: Int64s, what: int, name: int) -> None:
 
 @kernel
 def _add_segment(segments: Int32s, state: Int64s, start: int, stop: int) -> None:
-    """Append the range of bytes from `start` to `stop` of the page to a `PageTable`'s segments, in place.
+    """Append a segment to `segments`, in place, unless the current text is hidden.
 
-    Nothing is appended if `state`, updated by `_note_hiding`, says that the current text is hidden.
+    Args:
+        segments: One row per segment: first byte, first byte after it, and whether it is in a link.
+        state: Counters of the second pass. The number of segments is increased.
+        start: First byte of the segment in the page's data.
+        stop: First byte after the segment.
     """
     if state[_HIDDEN] < 0:
         place = state[SEGMENTS]
@@ -486,11 +493,11 @@ def _add_segment(segments: Int32s, state: Int64s, start: int, stop: int) -> None
 
 @kernel
 def _add_run(data: Bytes, text: Bytes, segments: Int32s, state: Int64s, start: int, stop: int) -> None:
-    """Add the characters in `data[start:stop]` to the current group of text.
+    """Add the characters in `data[start:stop]` to the current group of text, in place.
 
-    The other arrays are those of a `PageTable` and are updated in place: the characters, with references resolved and
-    white space collapsed, are appended to `text`, their position in `data` to `segments`, and counters in `state` are
-    increased. White space alone is not added at the beginning of a group.
+    The characters are appended to `text`, with references resolved and white space collapsed. Their position in `data`
+    is appended to `segments` (one row per segment), and the counters of the second pass in `state` are increased. A run
+    of white space is not added at the beginning of a group.
     """
     at, size, gap, added = start, state[SIZE], state[_GAP], 0
     is_begun, has_text, mixed = state[SEGMENTS] > state[_FIRST], state[_NUM_ADDED] > 0, False
@@ -536,9 +543,12 @@ def _add_run(data: Bytes, text: Bytes, segments: Int32s, state: Int64s, start: i
 
 @kernel
 def _close_group(groups: Int64s, opened: Int64s, state: Int64s) -> None:
-    """Append the current group of text to `groups`, if it is not empty, and reset the counters for the next group.
+    """Append the current group of text to `groups` if it is not empty, and reset the counters for the next group.
 
-    The arrays are those of a `PageTable`; `groups` and `state` are updated in place.
+    Args:
+        groups: One row per group of text. Updated in place.
+        opened: The stack of open elements, one row per level.
+        state: Counters of the second pass. Updated in place.
     """
     if state[SEGMENTS] > state[_FIRST]:
         place = state[GROUPS]
@@ -553,12 +563,13 @@ def _close_group(groups: Int64s, opened: Int64s, state: Int64s) -> None:
 def _open(
     names: Int64s, nodes: Int64s, opened: Int64s, state: Int64s, name: int, start: int, stop: int, is_scope: bool
 ) -> None:
-    """Open an element: append it to `nodes` and push it onto the stack `opened`.
-
-    The arrays are those of a `ScannedPage` (`names`) and a `PageTable`, and are updated in place.
+    """Open an element: append it to `nodes` and push it onto the stack `opened`. All arrays are updated in place.
 
     Args:
-        names, nodes, opened, state: The arrays.
+        names: One row per element name, which holds the level of the innermost open element with this name.
+        nodes: One row per element.
+        opened: The stack of open elements, one row per level.
+        state: Counters of the second pass.
         name: Index of the element's name.
         start: First byte of its attributes.
         stop: First byte after its attributes.
@@ -575,10 +586,15 @@ def _open(
 
 @kernel
 def _close_before(rules: Int64s, names: Int64s, nodes: Int64s, opened: Int64s, state: Int64s, name: int) -> None:
-    """Close the open elements that a start tag implicitly ends, according to `rules`; a `<li>` ends the one before it.
+    """Close the open elements that a start tag implicitly ends, in place. For example, an `<li>` ends the previous one.
 
-    The arrays are those of a `ScannedPage` (`rules`, `names`) and a `PageTable`, and are updated in place. `name` is
-    the index of the tag's name.
+    Args:
+        rules: How each element name is treated, such as which open elements its start tag ends.
+        names: One row per element name, which holds the level of the innermost open element with this name.
+        nodes: One row per element.
+        opened: The stack of open elements, one row per level.
+        state: Counters of the second pass.
+        name: Index of the start tag's name.
     """
     wall = -1
     name = min(name, len(rules) - 1)
@@ -598,10 +614,17 @@ def _close_before(rules: Int64s, names: Int64s, nodes: Int64s, opened: Int64s, s
 
 @kernel
 def _close(rules: Int64s, names: Int64s, nodes: Int64s, opened: Int64s, state: Int64s, name: int) -> None:
-    """Close the innermost open element with a name, for an end tag, and the elements still open inside it.
+    """Process an end tag: close the innermost open element with its name, and the elements inside it, in place.
 
-    Nothing happens if the element is outside the current scope. The arrays are those of a `ScannedPage` (`rules`,
-    `names`) and a `PageTable`, and are updated in place. `name` is the index of the name.
+    Nothing happens if that element is outside the current scope.
+
+    Args:
+        rules: How each element name is treated, such as how far its end tag reaches.
+        names: One row per element name, which holds the level of the innermost open element with this name.
+        nodes: One row per element.
+        opened: The stack of open elements, one row per level.
+        state: Counters of the second pass.
+        name: Index of the end tag's name.
     """
     wall = opened[state[_DEPTH], 2]
     rule = min(name, len(rules) - 1)
@@ -615,9 +638,14 @@ def _close(rules: Int64s, names: Int64s, nodes: Int64s, opened: Int64s, state: I
 
 @kernel
 def _pop_to(names: Int64s, nodes: Int64s, opened: Int64s, state: Int64s, level: int) -> None:
-    """Close all open elements at `level` (0 is the outermost) and deeper levels.
+    """Close all open elements at `level` (0 is the outermost) and deeper levels, in place.
 
-    The arrays are those of a `ScannedPage` (`names`) and a `PageTable`, and are updated in place.
+    Args:
+        names: One row per element name, which holds the level of the innermost open element with this name.
+        nodes: One row per element.
+        opened: The stack of open elements, one row per level.
+        state: Counters of the second pass, among them the number of open elements.
+        level: Level of the outermost element to close.
     """
     for depth in range(state[_DEPTH], level, -1):
         names[opened[depth, 0], LEVEL] = opened[depth, 3]

@@ -40,11 +40,11 @@ RAW_ENDS = {
 
 
 class _LimitExceeded(Exception):
-    """Raised if a page exceeds a limit. Its arguments are the fields of `Refused`."""
+    """Raised if a page exceeds a limit. Its arguments are `reason` and `detail` of `Refused`."""
 
 
 def parse_html_plain(html: str, limits: PageLimits, is_rewritten: bool = False) -> Tree | Refused:
-    """Parse an HTML page without kernels. This defines `parse_html`, and handles pages that the kernels cannot.
+    """Parse an HTML page without kernels. This is the reference for `parse_html`, and its fallback for some pages.
 
     Args:
         html: The page.
@@ -67,9 +67,9 @@ def parse_html_plain(html: str, limits: PageLimits, is_rewritten: bool = False) 
 
 
 def _needs_rewriting(html: str, limits: PageLimits) -> bool:
-    """Return True for a page that contains formulas, ruby readings or deleted text, and not too many elements.
+    """Return True for a page that contains formulas, ruby readings or deleted text.
 
-    Only `limits.max_nodes` is considered.
+    Return False for a page with more start tags than `limits.max_nodes`; the other limits are not checked.
     """
     builder = _Builder(replace(limits, max_depth=len(html) + 1, max_text=len(html) + 1))
     try:
@@ -120,7 +120,7 @@ class BlockText:
     Attributes:
         parts: The runs of characters.
         size: Number of characters in `parts`.
-        links: Number of these that are in links.
+        links: Number of these characters that are in links.
     """
 
     def __init__(self) -> None:
@@ -133,7 +133,7 @@ class BlockText:
         Args:
             text: The raw characters; character references are not resolved yet.
             in_link: True if the characters are in a link.
-            keeps_lines: True to keep line feeds, as in `<pre>`.
+            keeps_lines: True to keep line feeds, as required in `<pre>`.
         """
         if not self.parts and text.isspace():
             return
@@ -147,10 +147,7 @@ class BlockText:
             self.links += len(text.strip())
 
     def end_line(self) -> bool:
-        """End a line at a `<br>`.
-
-        Return True if the line before is empty, so that the caller must end the block, too.
-        """
+        """End a line at a `<br>`. Return True if the line was empty, so that the caller must end the block, too."""
         for part in reversed(self.parts):
             if part == "\n":
                 return True
@@ -406,7 +403,7 @@ class _Builder:
             self._pop_to(levels[-1])
 
     def _pop_to(self, level: int) -> None:
-        """Close the open elements from nesting level `level` (0 is the outermost) inwards."""
+        """Close all open elements at nesting level `level` (0 is the outermost) and deeper levels."""
         spans, stop = self.spans, len(self.tree.blocks)
         for name in reversed(self.names[level:]):
             self.levels[name].pop()

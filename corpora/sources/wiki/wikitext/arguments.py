@@ -30,8 +30,8 @@ _EXPONENT = re.compile(r"[0-9+\-−n]+")
 def read_arguments(body: str) -> tuple[list[str], Named]:
     """Split the inside of a template, `name|a|k=v`, into its positional and its named arguments.
 
-    The name is omitted, and the keys are in lower case. Numbered arguments (`2=b`) that continue the positional ones
-    are appended to them.
+    The template's name is omitted, and keys are converted to lower case. Numbered arguments (`2=b`) that continue the
+    positional arguments are appended to them.
     """
     positional: list[str] = []
     named: Named = {}
@@ -72,7 +72,7 @@ def to_local_quotes(text: str, wiki: str) -> str:
 
 
 def to_local(text: str, wiki: str) -> str:
-    """Convert the numbers in a text from the English notation to that of a wiki's language.
+    """Convert the numbers in a text from English notation to the notation of a wiki's language.
 
     >>> [to_local("1,234.5 km", wiki) for wiki in ("de", "fr")], to_local("1,234 km", "es")
     (['1.234,5 km', '1 234,5 km'], '1234 km')
@@ -96,7 +96,7 @@ def to_local(text: str, wiki: str) -> str:
 
 
 def to_english_number(argument: str, wiki: str) -> str:
-    """Convert a number from the notation of a wiki's language to the English one ("1.234,5" -> "1234.5").
+    """Convert a number from the notation of a wiki's language to English notation ("1.234,5" -> "1234.5").
 
     If the wiki uses the digits 0 to 9, an argument that is not such a number is returned unchanged.
     """
@@ -113,7 +113,7 @@ def to_english_number(argument: str, wiki: str) -> str:
 def to_superscript(text: str) -> str:
     """Convert an exponent to superscript characters, so that 10<sup>6</sup> is not read as 106.
 
-    A string with characters other than digits, signs and "n" is returned unchanged.
+    A string that contains anything but digits, signs and "n" is returned unchanged.
     """
     return text.translate(_SUPERSCRIPT) if _EXPONENT.fullmatch(text) else text
 

@@ -45,11 +45,11 @@ MAGIC_WORD = re.compile(r"__[A-Z]{3,30}__")
 
 
 def drop_tables(text: str, max_depth: int) -> str:
-    """Remove tables (`{| ... |}`), innermost first. Of an unclosed table, the rows are removed line by line.
+    """Remove tables (`{| ... |}`), innermost first. The rows of an unclosed table are removed line by line.
 
     Args:
         text: Wikitext.
-        max_depth: Number of levels of nested tables that are removed as a whole.
+        max_depth: Maximum number of levels of nested tables to remove as a whole.
     """
     for _ in range(max_depth):
         text, count = _TABLE.subn("\n", text)
@@ -75,9 +75,9 @@ def decode_entities(text: str) -> str:
 
 
 def _build_paired_pattern(names: str) -> re.Pattern[str]:
-    """Return a pattern for an element with one of the `names` and its content, without nested elements of that name.
+    """Build a pattern that matches an element with its content, without nested elements of the same name.
 
-    `names` are separated by "|". The groups are the name and the content.
+    `names` contains the possible names, separated by "|". The groups are the name and the content.
 
     The possessive loop stops at the next opening tag of that name, so an unclosed tag removes nothing, and a page full
     of opening tags is scanned only once.
@@ -110,7 +110,7 @@ _TITLE_MARKUP = re.compile(r"<[^<>]*>|\{\{[^{}]*\}\}|[\[\]']{2,}")
 
 
 def _drop_comments(text: str) -> str:
-    """Remove HTML comments. If a comment is alone on its line, the line is removed. An unclosed comment is kept."""
+    """Remove HTML comments. If a comment is alone on its line, remove the whole line. Unclosed comments are kept."""
     kept, end = [], 0
     while (start := text.find("<!--", end)) >= 0 and (stop := text.find("-->", start + 4)) >= 0:
         kept.append(text[end:start])
@@ -122,7 +122,7 @@ def _drop_comments(text: str) -> str:
 
 
 def _drop_math(match: re.Match[str]) -> str:
-    """Return the text of a matched formula if it is readable (`x`, `n + 1`); "" for any other formula in TeX."""
+    """Return the text of a matched formula if it is readable (`x`, `n + 1`); "" for all other formulas."""
     formula = show_formula(decode_entities(match[2]))
     return "" if formula == FORMULA else formula.translate(_LITERAL)
 
@@ -156,7 +156,7 @@ def _show_inline_code(match: re.Match[str]) -> str:
 
 
 def _show_styled(match: re.Match[str], hidden: list[str]) -> str:
-    """Return the content of a matched element; "" if its style hides it, and the content is appended to `hidden`.
+    """Return the content of a matched element. If its style hides it, return "" and append the content to `hidden`.
 
     A block remains a separate paragraph.
     """

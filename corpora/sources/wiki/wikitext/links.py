@@ -31,7 +31,7 @@ def _build_reader(hidden: frozenset[str]) -> Callable[[re.Match[str]], str]:
 def _show_link(match: re.Match[str], hidden: frozenset[str]) -> str:
     """Return the rendered text of a matched link: its label or target, or "" for files, categories and other languages.
 
-    `hidden` are the lower-case names of the namespaces whose links are not rendered.
+    `hidden` contains the lower-case names of the namespaces whose links are not rendered.
     """
     target, bar, label = match[1].partition("|")
     target = target.strip()
@@ -49,9 +49,9 @@ def _show_link(match: re.Match[str], hidden: frozenset[str]) -> str:
 
 
 def _is_alone_on_line(match: re.Match[str], page: str) -> bool:
-    """Return True for a link with a namespace that is alone on its line, as categories are in any language.
+    """Return True for a link with a namespace that is alone on its line, as is usual for categories in any language.
 
-    `page` is the target without the namespace.
+    `page` is the link's target without the namespace.
     """
     text, end = match.string, match.end()
     return page[:1].strip() != "" and text[match.start() - 1] in "\n]" and text[end : end + 1] in ("", "\n", "[")
@@ -73,7 +73,7 @@ def show_links(text: str, hidden: frozenset[str] = DROPPED_NAMESPACES) -> str:
 
 
 def show_loose_links(text: str, hidden: frozenset[str] = DROPPED_NAMESPACES) -> str:
-    """Replace the innermost links with their rendered text, also links that contain braces.
+    """Replace the innermost links with their rendered text, including links that contain braces.
 
     Args:
         text: Wikitext.

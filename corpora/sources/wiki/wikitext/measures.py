@@ -53,7 +53,7 @@ class MeasureUnit(NamedTuple):
 
 
 def _read_units() -> dict[str, MeasureUnit]:
-    """Read the units of `units.txt` into a dictionary, with all names of each unit as keys."""
+    """Read the units in `units.txt`. Return a dictionary in which every name of a unit is a key for it."""
     text = files("corpora").joinpath("sources", "wiki", "wikitext", "units.txt").read_text(encoding="utf-8")
     table, _, names = text.partition("---\n")
     units = dict[str, MeasureUnit]()
@@ -78,7 +78,7 @@ _PAIRS = {"ftin": ("ft", "in"), "stlb": ("st", "lb"), "lboz": ("lb", "oz"), "miy
 
 @lru_cache(maxsize=1024)
 def find_unit(name: str) -> MeasureUnit | None:
-    """Look up a unit of measure by its name in templates. SI prefixes, powers of ten and rates are recognized.
+    """Look up a unit of measure by its name in templates. SI prefixes, powers of ten and rates are supported.
 
     Returns:
         The unit; None if it is unknown.
@@ -137,9 +137,9 @@ def _build_rate(name: str) -> MeasureUnit | None:
 
 
 def _parse_number(text: str) -> tuple[float, int] | None:
-    """Parse a number, and return its value and its precision in decimals, which is negative for trailing zeros.
+    """Parse a number. Return its value and its number of decimals, or None if the text is not a number.
 
-    None if it is not a number.
+    The number of decimals is negative for trailing zeros before the decimal point.
 
     >>> _parse_number("1,200"), _parse_number("3.50"), _parse_number("1+1/2"), _parse_number("1.5e6")
     ((1200.0, -2), (3.5, 2), (1.5, 1), (1500000.0, -5))
@@ -181,10 +181,11 @@ def _round(value: float, precision: int) -> str:
 
 
 def _find_decimals(value: float, precision: int, result: float, kelvin: float | None) -> int:
-    """Return the number of decimals of a converted number: those of the input, but at least two significant figures.
+    """Return the number of decimals with which to show a converted number.
 
-    Module:Convert's default is the number of decimals of the input, shifted by the conversion's order of magnitude with
-    a margin of log10 2. For temperatures, the minimum is three significant figures in kelvin.
+    As in Module:Convert, this is the precision of the input, shifted by the order of magnitude of the conversion with a
+    margin of log10 2. At least two significant figures are shown; for temperatures, three significant figures in
+    kelvin.
 
     Args:
         value: The input.
@@ -217,7 +218,7 @@ def _convert_value(value: float, unit: MeasureUnit, target: MeasureUnit) -> floa
 
 
 def _show_in_unit(text: str, unit: MeasureUnit, target: MeasureUnit, rule: "_Rounding") -> str:
-    """Convert a number to another unit, and format it rounded, without the unit.
+    """Convert a number to another unit, round it, and format it without the unit.
 
     Args:
         text: The number as written in the template.
@@ -250,7 +251,7 @@ def _as_fraction(value: float, denominator: int) -> str:
 
 
 class _Rounding(NamedTuple):
-    """Rounding of converted numbers. The first setting given is used, in the order denominator, step, figures, digits.
+    """How to round converted numbers. The first given setting applies: denominator, step, figures, then digits.
 
     Attributes:
         digits: Number of decimals; None to derive it from the input's precision.
@@ -266,10 +267,11 @@ class _Rounding(NamedTuple):
 
 
 def _read_rounding(rest: list[str], named: Named) -> _Rounding:
-    """Parse the rounding requested by a template's arguments after the numbers.
+    """Parse how a template's arguments request to round converted numbers.
 
-    It is a number of decimals among the first two of `rest`, or one of the named arguments `sigfig`, `frac` and
-    `round`.
+    Args:
+        rest: The positional arguments after the numbers. One of the first two may be a number of decimals.
+        named: The named arguments. `sigfig`, `frac` and `round` are read.
     """
     digits = next((int(word) for word in rest[:2] if re.fullmatch("-?[0-9]", word)), None)
     figures, denominator = (named.get(key, "") for key in ("sigfig", "frac"))
@@ -285,7 +287,7 @@ def _read_rounding(rest: list[str], named: Named) -> _Rounding:
 def _split_range(arguments: list[str]) -> tuple[list[str], list[str], list[str]]:
     """Split the arguments of `{{convert|10|to|20|km|...}}` into the numbers, the words between them, and the rest.
 
-    The words are as they are rendered, with spaces.
+    The words are in their rendered form, with spaces.
     """
     if inner := _RANGE.fullmatch(arguments[0]):
         return [inner[1], inner[3]], [_BETWEEN[inner[2]]], arguments[1:]
@@ -298,7 +300,7 @@ def _split_range(arguments: list[str]) -> tuple[list[str], list[str], list[str]]
 
 
 def _join(numbers: list[str], between: list[str]) -> str:
-    """Join numbers with the words between them, of which there is one less."""
+    """Join numbers with the words between them. There is one word less than there are numbers."""
     return numbers[0] + "".join(word + number for word, number in zip(between, numbers[1:], strict=True))
 
 
@@ -318,7 +320,7 @@ def _to_singular(symbol: str) -> str:
 
 
 def _show_compound(number: str, rest: list[str], named: Named) -> str | None:
-    """Render a measure in several units, `{{convert|5|ft|10|in|cm}}`; None if the arguments are not such a measure.
+    """Render a measure in several units, `{{convert|5|ft|10|in|cm}}`. Return None for any other measure.
 
     Args:
         number: The first number.
@@ -349,7 +351,7 @@ def _show_compound(number: str, rest: list[str], named: Named) -> str | None:
 
 
 def _list_default_units(unit: MeasureUnit) -> list[MeasureUnit]:
-    """Return the units to which a unit is converted if a template names none."""
+    """Return the units to which a unit is converted if the template does not request any."""
     return [target for name in unit.default.split() if (target := find_unit(name)) is not None]
 
 
@@ -372,9 +374,9 @@ def _show_in_two_units(numbers: list[str], between: list[str], unit: MeasureUnit
 
 
 def convert(arguments: list[str], named: Named) -> str:
-    """Render `{{convert|12|km|mi}}` as 12 km (7.5 mi): the measure as given and converted, with symbols of units.
+    """Render `{{convert|12|km|mi}}` as 12 km (7.5 mi): the measure as given, and converted to other units.
 
-    If the number or the unit is not known, only the measure as given is returned.
+    If the number cannot be parsed or the unit is unknown, only the measure as given is returned.
     """
     if len(arguments) < 2 or not arguments[0]:
         return show_first(arguments, named)
@@ -398,9 +400,9 @@ def _add_qualifier(given: str, row: str, unit: MeasureUnit, rest: list[str], nam
 
     Args:
         given: The formatted measure.
-        row: Its formatted numbers without the unit.
-        unit: Its unit.
-        rest: The template's arguments after the numbers.
+        row: The formatted numbers of the measure, without the unit.
+        unit: The unit of the measure.
+        rest: The template's positional arguments after the numbers.
         named: The template's named arguments.
 
     Returns:
@@ -415,13 +417,13 @@ def _add_qualifier(given: str, row: str, unit: MeasureUnit, rest: list[str], nam
 
 
 def _show_results(numbers: list[str], between: list[str], unit: MeasureUnit, asked: str, rule: _Rounding) -> list[str]:
-    """Convert a measure to the requested units, or to the default ones, and format each result with its unit.
+    """Convert a measure to the requested or default units, and format each result with its unit.
 
     Args:
         numbers: The numbers as written in the template.
         between: The words between the numbers, such as "to".
         unit: Their unit.
-        asked: Names of the requested units, separated by spaces.
+        asked: Names of the requested units, separated by spaces. If none is known, the default units are used.
         rule: The rounding requested by the template.
     """
     if asked in _PAIRS and UNITS[_PAIRS[asked][0]].dimension == unit.dimension:
@@ -446,7 +448,7 @@ def _arrange(given: str, shown: list[str], after: list[str], named: Named, row: 
     Args:
         given: The formatted measure.
         shown: The formatted conversions.
-        after: The words to put between measure and conversions, and after them, if `disp=x` is given.
+        after: If `disp=x` is given, the words to put between the measure and its conversions, and after them.
         named: The template's named arguments.
         row: The formatted numbers without the unit; "" if unknown.
     """
@@ -487,12 +489,12 @@ _POWER = re.compile(r"(?<=[A-Za-zΩ)])(-?[0-9]{1,2})(?![0-9A-Za-z])")
 
 
 def raise_powers(unit: str) -> str:
-    """Write the powers in a unit as superscripts ("hab./km2" -> "hab./km²"). A unit of several words is unchanged."""
+    """Write the powers in a unit as superscripts ("hab./km2" -> "hab./km²"). Units of several words are unchanged."""
     return unit if " " in unit else _POWER.sub(lambda match: to_superscript(match[1]), unit)
 
 
 def _show_unit_sign(code: str) -> str:
-    """Return the sign of a unit given as a code of `{{val}}`: "m/s2", "kg.m-3", "um".
+    """Return the symbol of a unit that is given as a code in `{{val}}`, such as "m/s2", "kg.m-3" or "um".
 
     >>> [_show_unit_sign(code) for code in ("m.s-2", "um", "degC", "GeV/c2")]
     ['m⋅s⁻²', 'μm', '°C', 'GeV/c²']
@@ -504,7 +506,7 @@ def _show_unit_sign(code: str) -> str:
 
 
 def show_value(arguments: list[str], named: Named) -> str:
-    """Render `{{val|1.5|0.2|e=6|u=m}}` as (1.5 ± 0.2)×10⁶ m: number or range, uncertainty, power of ten, unit."""
+    """Render `{{val|1.5|0.2|e=6|u=m}}` as (1.5 ± 0.2)×10⁶ m: a number with uncertainty, power of ten and unit."""
     numbers, between, rest = _split_range(arguments) if arguments and arguments[0] else ([""], [], [])
     text = _join([show_number(number) for number in numbers], between)
     errors = [error for error in [*rest[:2], named.get("err", "")] if error]

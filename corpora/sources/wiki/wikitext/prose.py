@@ -70,7 +70,7 @@ def drop_quotes(text: str) -> str:
 
 
 def collapse_spaces(text: str) -> str:
-    """Replace runs of spaces by one space."""
+    """Replace each run of spaces with one space."""
     while "  " in text:
         text = text.replace("  ", " ")
     return text
@@ -101,9 +101,15 @@ def _is_sentence(item: str) -> bool:
 
 
 def _is_shown(marks: str, item: str, keeps_lists: bool) -> bool:
-    """Return True if the item after the list marker `marks` is kept.
+    """Return True if the text of a list item or indented line is kept.
 
-    An indented line is not a list item; a formula on it is part of a sentence.
+    A list item is kept if `keeps_lists` is True and it is long enough to be a sentence. An indented line (only ":" in
+    `marks`) is kept if it is that long or contains a formula, because the formula is part of a sentence.
+
+    Args:
+        marks: The markers at the beginning of the line, such as "*" or ":".
+        item: The text after the markers.
+        keeps_lists: False to drop all list items.
     """
     if marks.strip(": "):
         return keeps_lists and _is_sentence(item)
@@ -111,9 +117,10 @@ def _is_shown(marks: str, item: str, keeps_lists: bool) -> bool:
 
 
 def _parse_marked_line(line: str, keeps_lists: bool) -> tuple[int, str]:
-    """Return (level, text) of a nonempty line that may begin with a heading, list or rule marker.
+    """Return (level, text) of a nonempty line, without the heading, list or rule marker with which it may begin.
 
-    The level is 1 to 6 for a heading and 0 for other lines. The text of a list item that is not kept is "".
+    The level is 1 to 6 for a heading and 0 for other lines. The text is "" for a list item or indented line that is too
+    short to be a sentence, and for all list items if `keeps_lists` is False.
     """
     first = line[0]
     if first == "=":
@@ -128,7 +135,7 @@ def _parse_marked_line(line: str, keeps_lists: bool) -> tuple[int, str]:
 
 
 def split_paragraphs(text: str, keeps_lists: bool = True) -> list[tuple[int, str]]:
-    """Split a text into headings (level, title) and paragraphs (0, text), in their order.
+    """Split a text into headings (level, title) and paragraphs (0, text), in order.
 
     Args:
         text: Text without markup, except for the markers at the beginning of lines.
@@ -243,8 +250,8 @@ def read_wikitext(wikitext: str, settings: WikitextSettings = DEFAULT_SETTINGS, 
 
     Args:
         wikitext: Any string. The result contains no match of `RESIDUE`.
-        settings: The wiki, and how formulas and lists are handled.
-        title: Title of the page, which replaces `{{PAGENAME}}`; "" if unknown.
+        settings: Specifies the wiki, and how formulas and lists are handled.
+        title: Title of the page, with which `{{PAGENAME}}` is replaced; "" if unknown.
     """
     text = "\n" + wikitext.replace("\r\n", "\n").replace("&nbsp;", " ")
     hidden: list[str] = []
@@ -277,7 +284,7 @@ def read_wikitext(wikitext: str, settings: WikitextSettings = DEFAULT_SETTINGS, 
 
 
 def _without_marks(block: str) -> str:
-    """Remove the marks before formulas from a paragraph, and what then looks like wiki markup."""
+    """Remove the marks before formulas from a paragraph, and then everything that looks like wiki markup."""
     return collapse_spaces(RESIDUE.sub(" ", block.replace(MARK, ""))).strip()
 
 
@@ -288,8 +295,8 @@ _VARIANT = re.compile(r"(?:^|[;|])\s*([a-z]{2,3}(?:-[a-z]+)?)\s*:([^;|]*)")
 def _pick_variant(match: re.Match[str], codes: list[str]) -> str:
     """Return one of the variants in a match of `-{zh-hans:计算机; zh-hant:電腦}-` of the Chinese Wikipedia.
 
-    It is that of the first of the language `codes` that has one, or else the first variant. A text without language
-    codes is returned whole.
+    The first of the language codes in `codes` for which there is a variant decides, or else the first variant is
+    returned. A text without language codes is returned unchanged.
     """
     flag, bar, rule = match[1].rpartition("|")
     if bar and flag.strip() and set(flag.upper()) & set("HT-"):
@@ -304,7 +311,7 @@ def _resolve(text: str, hidden: frozenset[str], reader: Reader) -> str:
     Args:
         text: Wikitext.
         hidden: Lower-case names of the namespaces whose links are not rendered.
-        reader: As returned by `build_template_reader`.
+        reader: Renders a template, as returned by `build_template_reader`.
     """
     if "[" in text:
         text = show_external_links(text)
@@ -354,7 +361,7 @@ _LIST_TITLE = re.compile(
 
 
 def is_redirect(wikitext: str) -> bool:
-    """Return True if wikitext is that of a redirect, `#REDIRECT [[Target]]`, in English or another language."""
+    """Return True if the wikitext is a redirect, `#REDIRECT [[Target]]`, in English or another language."""
     return _REDIRECT.match(wikitext) is not None
 
 
@@ -374,7 +381,7 @@ def is_disambiguation(wikitext: str, title: str, wiki: str = "en") -> bool:
 
 
 def is_stub(wikitext: str) -> bool:
-    """Return True if wikitext has a stub template near its beginning or end.
+    """Return True if the wikitext has a stub template near its beginning or end.
 
     Examples are `{{stub}}`, `{{France-geo-stub}}` and `{{Ébauche}}`.
     """
@@ -382,5 +389,5 @@ def is_stub(wikitext: str) -> bool:
 
 
 def is_list(title: str) -> bool:
-    """Return True if a title is that of a list, such as "List of ..." or "Outline of ...", in a known language."""
+    """Return True if a page's title is typical of a list ("List of ...", "Outline of ...") in a known language."""
     return _LIST_TITLE.match(title) is not None

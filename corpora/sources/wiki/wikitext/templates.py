@@ -68,10 +68,9 @@ _DATES = (words.show_event, words.show_death, words.show_free_date, words.show_a
 
 @lru_cache(maxsize=64)
 def find_expansions(wiki: str) -> dict[str, Expansion]:
-    """Return the function that renders each template known in a wiki, by the template's lower-case name.
+    """Map the lower-case name of each template known in a wiki to the function that renders it. Cached.
 
     The functions take the positional and the named arguments, and return the text. `wiki` is the wiki's language code.
-    The result is cached.
     """
     expansions = {name: _adapt(EXPANSIONS[kind], wiki) for name, kind in find_common_kinds().items() if wiki != "en"}
     for form in (read_wiki(ALL_WIKIS), read_wiki(wiki)):
@@ -83,9 +82,9 @@ def find_expansions(wiki: str) -> dict[str, Expansion]:
 
 @lru_cache(maxsize=64)
 def find_symbols(wiki: str) -> dict[str, str]:
-    """Return the text of each template of a wiki that always renders the same text without arguments, by its name.
+    """Map the name of each template that always renders the same text, without arguments, to that text. Cached.
 
-    `wiki` is the wiki's language code. The result is cached.
+    `wiki` is the wiki's language code.
     """
     return {**read_wiki(ALL_WIKIS).symbols, **read_wiki(wiki).symbols}
 
@@ -121,7 +120,7 @@ def _adapt(expansion: Expansion, wiki: str, has_number: bool = False) -> Expansi
 
 
 def build_template_reader(wiki: str, unknown: list[UnknownTemplate]) -> Reader:
-    """Return a function that renders a template of a wiki. It takes a match of the template.
+    """Build the function that renders templates of a wiki. The function takes a regex match of a template.
 
     Args:
         wiki: The wiki's language code.
@@ -134,7 +133,7 @@ def build_template_reader(wiki: str, unknown: list[UnknownTemplate]) -> Reader:
 def _show_function(match: re.Match[str], wiki: str) -> str:
     """Render a matched parser function: `{{formatnum:12345}}`, `{{uc:text}}`.
 
-    A function of unknown value, such as a date of today, becomes `HOLE`, which later removes its sentence.
+    A function whose value is unknown, such as today's date, becomes `HOLE`. Its sentence is later removed.
     """
     name, argument = match[1].lower(), match[2].partition("|")
     text = argument[0].strip()
@@ -157,12 +156,12 @@ def _show_template(
     wiki: str,
     unknown: list[UnknownTemplate],
 ) -> str:
-    """Render a template that contains no other templates; "" unless it is known to carry text.
+    """Render a template that contains no other templates. Return "" if the template renders no text.
 
     Args:
         match: A match of the template.
-        expansions: As returned by `find_expansions`.
-        symbols: As returned by `find_symbols`.
+        expansions: The functions that render known templates, as returned by `find_expansions`.
+        symbols: The texts of templates without arguments, as returned by `find_symbols`.
         wiki: The wiki's language code.
         unknown: Templates in sentences that are missing from all template tables are appended to this list.
     """
@@ -192,7 +191,7 @@ def _show_template(
 
 
 def _has_named_language(before: str, code: str, wiki: str) -> bool:
-    """Return True if a non-English page has just named the language itself, as in "En inglés {{lang-en|mill}}".
+    """Return True if a non-English text already names the language before a template: "En inglés {{lang-en|mill}}".
 
     Args:
         before: The text before the template.
@@ -216,7 +215,7 @@ def show_templates(text: str, reader: Reader) -> str:
 
 
 def show_loose_templates(text: str, reader: Reader) -> str:
-    """Replace the innermost templates with their rendered text, also templates that contain single braces.
+    """Replace the innermost templates with their rendered text, including templates that contain single braces.
 
     Args:
         text: Wikitext.

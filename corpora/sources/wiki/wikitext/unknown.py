@@ -87,7 +87,7 @@ class UnknownTemplate(NamedTuple):
 
     @property
     def example(self) -> str:
-        """The template as it appears in the page, and the text that replaced it, for messages."""
+        """The template as it appears in the page and the text that replaced it, for messages."""
         if self.shown == HOLE:
             return f"{self.used} took its sentence or bracket with it"
         outcome = f"“{self.shown[:MAX_EXAMPLE_CHARACTERS]}”" if self.shown else "nothing"
@@ -113,14 +113,14 @@ class _Surroundings(NamedTuple):
 
 
 def show_unknown(body: str, text: str, start: int, wiki: str, unknown: list[UnknownTemplate]) -> str:
-    """Render a template that is missing from all template tables, by its position and contents; "" if it shows nothing.
+    """Render a template that is missing from all template tables, by guessing from its position and contents.
 
     Args:
         body: The template without its braces.
         text: The page.
         start: Index of the template's first brace in `text`.
         wiki: The wiki's language code.
-        unknown: If the template is in a sentence, it is appended to this list, with the text that replaced it.
+        unknown: If the template is in a sentence, it is appended to this list, with the text that replaces it.
     """
     name = body.partition("|")[0].strip()
     if _ORDINAL.fullmatch(name):
@@ -176,9 +176,9 @@ def _is_caseless(letter: str) -> bool:
 
 
 def _needs_more(before: str, wiki: str) -> bool:
-    """Return True if a word must follow: the text ends with a currency sign, or with a preposition and a space.
+    """Return True if a word must follow a text: it ends with a currency sign, or with a preposition and a space.
 
-    `wiki` is the code of the language that the text is in.
+    `wiki` is the language code of the wiki that the text is from.
     """
     if before[-1:] in _CURRENCIES:
         return before != ""
@@ -194,9 +194,9 @@ def _show_sounds(body: str) -> str:
 
 
 def _show_coordinates(body: str) -> str:
-    """Render `{{coord|13|19|N|169|9|W|type:event}}`, given without braces, as 13°19′N 169°9′W.
+    """Render `{{coord|13|19|N|169|9|W|type:event}}` as 13°19′N 169°9′W. `body` is the template without its braces.
 
-    Decimal degrees have no letters. "" if there are no numbers.
+    Decimal degrees are rendered without letters. Return "" if there are no numbers.
     """
     parts: list[str] = []
     numbers: list[str] = []
@@ -212,7 +212,7 @@ def _show_coordinates(body: str) -> str:
 def _show_paragraph(name: str, body: str, text: str, start: int) -> str:
     """Return the paragraph in a template that is alone on its line.
 
-    After a heading, it is a note about the page, and "" is returned.
+    Return "" if the template follows a heading, because it is then a note about the page.
 
     Args:
         name: The template's name in lower case.
@@ -266,7 +266,7 @@ def _show_words(name: str, body: str, around: _Surroundings, wiki: str) -> str |
 
 
 def _show_number(arguments: list[str], wiki: str, hole: str) -> str:
-    """Return a number with its unit, or the date formed by three arguments.
+    """Render a number with its unit, or a date that consists of three arguments.
 
     If the arguments are unclear, return `hole`.
 
@@ -292,12 +292,12 @@ def _show_number(arguments: list[str], wiki: str, hole: str) -> str:
 
 
 def _is_between_words(around: _Surroundings) -> bool:
-    """Return True if a template is between two spaces and its sentence continues, so that a word belongs there."""
+    """Return True if a template is between two spaces in a sentence that continues, so that a word belongs there."""
     return around.before[-1:] == " " and around.after[:1] == " " and around.after[1:2].islower()
 
 
 def without_holes(text: str) -> str:
-    """Remove the brackets, or else the sentences, that contain a `HOLE`, the mark of a template whose text is unknown.
+    """Remove brackets that contain a `HOLE`, the mark for an unknown text, and sentences with a `HOLE` elsewhere.
 
     In a heading, only the `HOLE` is removed.
     """
@@ -307,9 +307,9 @@ def without_holes(text: str) -> str:
 
 
 def _drop_holes(line: str) -> str:
-    """Remove the brackets, or else the sentences, of one line that contain a `HOLE`, the mark of an unknown text.
+    """Remove, from one line, brackets that contain a `HOLE`, and sentences with a `HOLE` elsewhere.
 
-    In a heading, only the `HOLE` is removed.
+    In a heading, only the `HOLE`, the mark for an unknown text, is removed.
     """
     for _ in range(MAX_BRACKETS):
         line = _HOLE_IN_BRACKETS.sub("", line)

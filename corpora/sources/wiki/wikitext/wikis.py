@@ -35,7 +35,7 @@ _BAR = re.compile(r"\s\|\s")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wiki:
-    """The language-specific conventions of a wiki, read from a file in `wikis/`. The defaults are the English ones.
+    """The language-specific conventions of a wiki, read from a file in `wikis/`. The defaults are those of English.
 
     The fields are described at the top of this module.
     """
@@ -64,13 +64,13 @@ class Wiki:
     symbols: Mapping[str, str] = field(default_factory=dict)
 
     def map_template_kinds(self) -> dict[str, str]:
-        """Return the kind of each template of the wiki, a key of `EXPANSIONS`, by the template's lower-case name."""
+        """Map the lower-case name of each template of the wiki to its kind, a key of `EXPANSIONS`."""
         return {name: kind for kind, names in self.templates.items() for name in _split_at_bars(names)}
 
     def find_language(self, code: str) -> str:
         """Return the name of the language with a code such as "de" or "zh-Hant", in this wiki's language.
 
-        "" if the wiki's file does not list it.
+        Return "" if the wiki's file does not list the language.
         """
         code = code.lower()
         return self.languages.get(code) or self.languages.get(code.partition("-")[0], "")
@@ -91,8 +91,8 @@ def list_codes() -> frozenset[str]:
 def read_wiki(code: str) -> Wiki:
     """Read the conventions of a wiki from its own file or from that of a related language.
 
-    A code such as "zh-yue" falls back to its first part, "zh". A wiki read from another wiki's file has no month names
-    and language names of its own. If there is no matching file, the defaults are returned.
+    A code such as "zh-yue" falls back to its first part, "zh". If another wiki's file is used, the month and language
+    names in it are omitted. If there is no matching file, the defaults are returned.
 
     >>> read_wiki("de").decimal, read_wiki("zh-yue").month, read_wiki("tlh").group
     (',', '{year}年{number}月', ',')
@@ -118,7 +118,7 @@ def _read_file(name: str) -> Wiki:
 
 @lru_cache(maxsize=1)
 def _map_relatives() -> dict[str, str]:
-    """Return the code of the wiki whose file names a language without a file of its own, by that language's code."""
+    """Map the codes of languages without a file to the code of the related language whose file they use."""
     return {relative: code for code in sorted(list_codes()) for relative in _read_file(code).also.split()}
 
 
@@ -130,7 +130,7 @@ def list_hidden_namespaces() -> frozenset[str]:
 
 @lru_cache(maxsize=128)
 def list_disambiguation_templates(wiki: str) -> frozenset[str]:
-    """List the lower-case names of the templates that mark disambiguation pages, in this wiki or in all wikis."""
+    """List the lower-case names of the templates that mark disambiguation pages in this wiki or in all wikis."""
     return frozenset(name for code in (wiki, ALL_WIKIS) for name in _split_at_bars(read_wiki(code).disambiguation))
 
 
@@ -138,7 +138,7 @@ def list_disambiguation_templates(wiki: str) -> frozenset[str]:
 def list_words_before_others(wiki: str) -> frozenset[str]:
     """List the words that cannot end a sentence in this wiki, such as articles and prepositions, in lower case.
 
-    They include those of the largest wikis.
+    The list includes such words of the largest wikis.
     """
     return frozenset(word for code in (wiki, ALL_WIKIS) for word in read_wiki(code).before_a_word.split())
 
@@ -147,7 +147,7 @@ def list_words_before_others(wiki: str) -> frozenset[str]:
 def list_apparatus_titles(wiki: str) -> frozenset[str]:
     """List the lower-case titles of sections without prose, such as "references" or "external links".
 
-    They are the titles of the wiki itself and the English ones, or those of all wikis if the wiki has none.
+    The list contains the titles for this wiki and the English titles, or those of all wikis if this wiki has none.
     """
     has_own = wiki in list_codes() - {"en"} and read_wiki(wiki).apparatus
     codes = [wiki, "en"] if has_own else sorted(list_codes() | {ALL_WIKIS})
@@ -156,9 +156,9 @@ def list_apparatus_titles(wiki: str) -> frozenset[str]:
 
 @lru_cache(maxsize=1)
 def find_common_kinds() -> dict[str, str]:
-    """Return the kinds of the templates whose names have the same meaning in every wiki that uses them, by name.
+    """Map the names of templates that have the same kind in every wiki that uses them to that kind.
 
-    Omits the English wiki, and names of one or two characters.
+    The English wiki, and names of one or two characters, are omitted.
     """
     kinds: dict[str, str] = {}
     clashes = set()

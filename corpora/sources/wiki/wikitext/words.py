@@ -89,7 +89,7 @@ def show_wrapped(arguments: list[str], named: Named) -> str:
 
 
 def show_nothing(arguments: list[str], named: Named) -> str:
-    """Return "", for templates that render nothing in a sentence."""
+    """Return "" for a template that renders nothing in a sentence."""
     return ""
 
 
@@ -106,7 +106,7 @@ def show_life_dates(arguments: list[str], named: Named) -> str:
 
 
 def show_metres(arguments: list[str], named: Named) -> str:
-    """Render `{{Höhe|1234|DE-NN}}` of the German Wikipedia as 1,234 m, which is localized later."""
+    """Render `{{Höhe|1234|DE-NN}}` of the German Wikipedia as 1,234 m. The number is localized later."""
     return f"{group_digits(arguments[0])} m" if arguments and arguments[0] else ""
 
 
@@ -135,7 +135,7 @@ def show_interlanguage_link(arguments: list[str], named: Named) -> str:
 
 
 def show_unknowable(arguments: list[str], named: Named) -> str:
-    """Return `HOLE`, which removes the sentence around it, for a value that depends on today's date or prices."""
+    """Return `HOLE` for a value that depends on today's date or prices. The sentence with it is later removed."""
     return HOLE
 
 
@@ -153,7 +153,7 @@ def show_measured(arguments: list[str], named: Named) -> str:
 def show_first_three(arguments: list[str], named: Named) -> str:
     """Render the date of `{{date de naissance|11|novembre|1866}}` as 11 novembre 1866.
 
-    Further arguments name a calendar or a topic and are ignored.
+    Additional arguments name a calendar or a topic, and are ignored.
     """
     return " ".join(part for part in arguments[:3] if part)
 
@@ -174,7 +174,7 @@ def show_century(arguments: list[str], named: Named) -> str:
 
 
 def show_spanish_century(arguments: list[str], named: Named) -> str:
-    """Render `{{siglo|V|a|s}}` as siglo V a. C.; without the third argument only the number."""
+    """Render `{{siglo|V|a|s}}` as siglo V a. C.; the word "siglo" is omitted without the third argument."""
     number, era, shows_word = [*arguments, "", "", ""][:3]
     return ("siglo " if shows_word else "") + number + {"a": " a. C.", "d": " d. C."}.get(era.lower(), "")
 
@@ -190,9 +190,9 @@ def show_aside(arguments: list[str], named: Named) -> str:
 
 
 def show_quoted(arguments: list[str], named: Named) -> str:
-    """Render `{{citation|words}}` of the French Wikipedia in quotes; "" for the English template of that name.
+    """Render `{{citation|words}}` of the French Wikipedia in quotes.
 
-    The English template has no positional arguments.
+    Return "" for the English template with this name, which has no positional arguments.
     """
     return f"“{arguments[0]}”" if arguments and arguments[0] else ""
 
@@ -295,17 +295,17 @@ def show_grouped(arguments: list[str], named: Named) -> str:
 
 
 def show_superscript(arguments: list[str], named: Named) -> str:
-    """Return a template's first argument in superscript characters, if all of it exists as such."""
+    """Return a template's first argument in superscript characters; unchanged if some of them do not exist."""
     return to_superscript(show_first(arguments, named))
 
 
 def show_literally(arguments: list[str], named: Named) -> str:
-    """Render `{{literally|so it is}}` as lit. 'so it is'."""
+    """Render `{{literally|so it is}}` as `lit. 'so it is'`."""
     return f"lit. '{show_first(arguments, named)}'"
 
 
 def show_currency(arguments: list[str], named: Named) -> str:
-    """Render an amount after its currency's sign or, without a sign, its code, as in `{{currency|5|USD}}`."""
+    """Render `{{currency|5|USD}}`: the sign of the currency, or its code if it has no sign, and the amount."""
     code = named.get("currency") or show_second(arguments, named)
     return read_wiki(ALL_WIKIS).before.get(code.lower(), f"{code} ".lstrip()) + show_first(arguments, named)
 
@@ -345,7 +345,7 @@ def show_day_first(arguments: list[str], named: Named) -> str:
 
 
 def _is_yes(word: str | None) -> bool:
-    """Return True if the value of a template's option means yes ("y", "1", "true"...); False for None."""
+    """Return True if the value of a template's option means yes ("y", "1", "true", ...). Return False for None."""
     return word is not None and word.lower() in ("y", "yes", "1", "true", "on", "dmy")
 
 
@@ -373,7 +373,7 @@ def _read_numbers(arguments: list[str]) -> list[int]:
 
 
 def show_event(arguments: list[str], named: Named) -> str:
-    """Render the date of `{{birth date|1950|1|2|df=y}}` as 2 January 1950. An age that depends on today is omitted."""
+    """Render `{{birth date|1950|1|2|df=y}}` as 2 January 1950. An age, which depends on today's date, is omitted."""
     numbers = _read_numbers(arguments)
     return _format_date(numbers, _is_yes(named.get("df"))) if numbers else show_first(arguments, named)
 
@@ -389,7 +389,7 @@ def show_death(arguments: list[str], named: Named) -> str:
 
 
 def show_free_date(arguments: list[str], named: Named) -> str:
-    """Render `{{date|2010-05-03|mdy}}` as May 3, 2010, or return an argument that is in words already."""
+    """Render `{{date|2010-05-03|mdy}}` as May 3, 2010. A date that is already in words is returned unchanged."""
     text, *rest = [*arguments, ""]
     if match := _ISO_DATE.fullmatch(text):
         return _format_date([int(part) for part in match.groups()], rest[0].lower() != "mdy")
@@ -402,7 +402,7 @@ def show_free_date(arguments: list[str], named: Named) -> str:
 def show_age(arguments: list[str], named: Named) -> str:
     """Render `{{age|1920|7|1|2000|5|6}}` as 79.
 
-    With only one date, the age depends on the current date, and the result is `HOLE`, which later removes the sentence.
+    With only one date, the age depends on today's date, and the result is `HOLE`. The sentence is later removed.
     """
     numbers = _read_numbers(arguments)
     return str(numbers[3] - numbers[0] - (numbers[4:6] < numbers[1:3])) if len(numbers) >= 6 else HOLE
