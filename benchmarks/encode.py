@@ -1,8 +1,8 @@
 """Tokenising: `Encoder` next to tokenizers' own encoding with the same vocabulary, which gives the same ids.
 
-WordPiece and byte-level BPE, each with a vocabulary learnt from the text. A new encoder works out the pieces of each
-word once (a part of the tokens stage begins with a new one); one that knows the words shows where that leads in
-a large part. Documents are encoded whole, the cheapest way for the other sides.
+WordPiece and byte-level BPE, each with a vocabulary learnt from the text. The ratios are to a new encoder, which works
+out the pieces of each word once: a part of the tokens stage begins with one. One that knows the words shows where that
+leads in a large part. Documents are encoded whole, the cheapest way for the other sides.
 
 Three other libraries are next to them where they are installed: tokie (both algorithms), tiktoken and gigatoken
 (byte-level BPE), each with the same vocabulary and made once, so that their words are known.
@@ -69,8 +69,8 @@ def compare(texts: Texts, settings: VocabularySettings, rounds: int) -> Report:
     del theirs
     peers, notes = peers_of(vocabulary)
     sides = [
-        Side(name="Encoder, its words known", call=lambda _: warm.encode_sentences(*documents)),
         Side(name="Encoder, new", call=lambda _: Encoder(vocabulary).encode_sentences(*documents)),
+        Side(name="Encoder, its words known", call=lambda _: warm.encode_sentences(*documents)),
         Side(
             name="tokenizers encode_batch_fast",
             call=lambda _: tokenizer.encode_batch_fast(texts, add_special_tokens=False),

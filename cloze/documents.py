@@ -334,8 +334,8 @@ class Documents:
         return self._retry_without_bad_files(self._make_corpus)
 
     def _list_accounts(self, all_of_them: bool = False) -> list[tuple[Account, str]]:
-        """List (account, outcome) pairs. An account counts the records of a step by outcome, and the outcome is that of
-        kept records.
+        """List (account, outcome) pairs. An account counts the records of a step by outcome. `outcome` names the kept
+        records.
 
         Args:
             all_of_them: If True, deduplicated documents also list the counts of the steps before the deduplication.

@@ -263,10 +263,9 @@ def train(
         name: Name of the artifact (default: the name of the shards).
         phase: Additional keys of the training phase: `weight_decay`, `batch_ramp`, `mask_rate`, ...
         progress: Whether to show progress bars (default: like the shards).
-        training: Keys of the table `[training]`: `learning_rate`, `warmup_steps`, `precision`, `seed` and the others.
-            For a hidden size below 512, keys of both tables that you leave out get values for narrow models: a
-            `learning_rate` of 2e-3 at 128 to 5e-4 at 512, `warmup_share` 0.06, `beta2` 0.98, wider initial weights, and
-            no dropout.
+        training: Keys of the table `[training]`: `learning_rate`, `warmup_steps`, `precision`, `seed`, ... For a hidden
+            size below 512, keys of both tables that you leave out get values for narrow models: a `learning_rate` of
+            2e-3 at 128 to 5e-4 at 512, `warmup_share` 0.06, `beta2` 0.98, wider initial weights, and no dropout.
 
     Raises:
         InputError: If a setting is unknown, the shards do not suit the model, the model to start or learn from is

@@ -80,7 +80,7 @@ class Run:
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """Vocabulary with which the shards of this run were tokenized.
+        """Vocabulary used to tokenize the shards of this run.
 
         Raises:
             InputError: If the run has no shards, or the shards or their vocabulary are no longer in the store.

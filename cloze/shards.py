@@ -59,7 +59,7 @@ class Shards:
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """Vocabulary with which these shards were tokenized.
+        """Vocabulary used to tokenize these shards.
 
         Raises:
             InputError: If the vocabulary is no longer in the store.
@@ -68,7 +68,7 @@ class Shards:
 
     @property
     def _vocabulary_artifact(self) -> Manifest:
-        """Manifest (stored description) of the vocabulary with which these shards were tokenized.
+        """Manifest (stored description) of the vocabulary used to tokenize these shards.
 
         Raises:
             InputError: If the vocabulary is no longer in the store.
@@ -217,7 +217,7 @@ def build_shards(
         masking: "dynamic" (drawn in each epoch), "static", "none", or the table `masking` of a recipe.
         seed: Seed of the shuffle, the masks and all other random choices.
         progress: Whether to show progress bars (default: like the documents).
-        settings: Additional keys of a recipe's table `[shards]`: `copies`, `target_tokens`, and those of the input.
+        settings: Additional keys of a recipe's table `[shards]`: `copies`, `target_tokens`, and the keys of the input.
 
     Raises:
         InputError: If a setting is unknown, or the vocabulary lacks a special token.

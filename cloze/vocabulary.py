@@ -82,7 +82,7 @@ class Vocabulary:
             stride: Number of tokens that a truncated text and its overflow share.
             is_split_into_words: Whether texts are given as lists of words.
             pad_to_multiple_of: If set, texts are padded to a multiple of this length.
-            padding_side: "right" or "left" (default: that of the folder).
+            padding_side: "right" or "left" (default: from the folder).
             return_tensors: "np" for NumPy arrays or "pt" for torch tensors, int64 [B, T]. None for lists.
 
         Raises:
@@ -181,7 +181,7 @@ class Vocabulary:
             padding: True or "longest" (the longest text), "max_length", or False.
             max_length: The length for "max_length" in tokens (default: the longest text).
             pad_to_multiple_of: If set, texts are padded to a multiple of this length.
-            padding_side: "right" or "left" (default: that of the folder).
+            padding_side: "right" or "left" (default: from the folder).
             return_attention_mask: Whether to return the attention mask (default: as in `__call__`).
             return_tensors: "np" for NumPy arrays or "pt" for torch tensors, int64 [B, T]. None for lists.
             verbose: Ignored.

@@ -98,7 +98,9 @@ class FrequenciesJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletedJob:
-    """Input of the task that copies the corpus's list of deleted rows, whose examples must not be used any more."""
+    """Input of the task that copies the corpus's list of deleted rows. Examples with these rows must not be used any
+    more.
+    """
 
     corpus: ManifestAddress
 

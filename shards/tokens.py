@@ -219,7 +219,7 @@ def _count_contents(rows: pa.RecordBatch, unknown: int) -> dict[str, int]:
 def tokenize_batch(batch: pa.RecordBatch, encoder: Encoder, schema: pa.Schema, seed: int) -> pa.Table:
     """Tokenize the documents of a record batch. The result has one row for each row of `batch`, in the same order.
 
-    Sentences without tokens are dropped. A document without tokens stays as a row with empty lists.
+    Sentences without tokens are dropped. A document without tokens is kept as a row with empty lists.
 
     Args:
         batch: Rows of the corpus with the columns `CORPUS_COLUMNS`.

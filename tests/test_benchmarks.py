@@ -12,8 +12,8 @@ from dataclasses import replace
 from importlib.machinery import ModuleSpec
 from itertools import count
 from pathlib import Path
-from types import ModuleType
-from typing import Any
+from types import ModuleType, SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,7 @@ from small_recipe import stages_without
 
 from benchmarks import (
     clean,
+    curves,
     encode,
     figures,
     first_contact,
@@ -357,3 +358,22 @@ def test_the_table_of_the_first_contact_is_that_of_its_record() -> None:
     again = figures.page_with(page, first_contact.table(calls), first_contact.BEGIN, first_contact.END)
     assert again == page and calls
     assert all([row["name"] for row in call["rows"]] == [step.name for step in first_contact.STEPS] for call in calls)
+
+
+def test_curves_are_told_against_both_scores() -> None:
+    """Fails if a score is told with the wrong sign, against the other, or of one seed for the median."""
+    models = [
+        SimpleNamespace(
+            history=[
+                {"event": "step", "step": 1},
+                {"event": "evaluation", "step": 10, "masked_loss": loss, "unigram_loss": 6.0, "unigram_entropy": 5.5},
+            ]
+        )
+        for loss in (5.0, 5.6, 5.9)
+    ]
+    points = tuple(point for model in models for point in curves.read_points(cast(Any, model)))
+    assert [round(point.below_entropy, 3) for point in points] == [0.5, -0.1, -0.4]
+    line = curves.format_points(points)
+    assert line.split() == (
+        "10,240 tokens: 0.400 below guessing (1.000, 0.400, 0.100), -0.100 below the entropy".split()
+    )

@@ -389,8 +389,8 @@ def choose_tokens(
     Whole words are chosen greedily: each one saves the most tokens, given the choices before it. For byte-level BPE,
     each choice merges the most frequent pair of pieces in the eligible words.
 
-    A word that is encoded as unknown counts as one token per character. Ties are broken by code points (in byte-level
-    BPE, those of the two pieces in turn).
+    A word that is encoded as unknown counts as one token per character. Ties are broken by the code points of the
+    token, or in byte-level BPE of its left piece and then its right piece.
 
     Args:
         vocabulary: The vocabulary to adapt.

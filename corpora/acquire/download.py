@@ -65,7 +65,7 @@ class Version:
         return self.etag if self.etag is not None and not self.etag.startswith("W/") else self.modified
 
     def is_different(self, other: "Version") -> bool:
-        """Return True if two responses show by their size, ETag or time that they belong to different versions.
+        """Return True if the size, the ETag or the time shows that the two versions are different.
 
         The ETags are compared if both versions have one, otherwise the Last-Modified values. Unknown values are
         ignored.

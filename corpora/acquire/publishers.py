@@ -499,10 +499,9 @@ FINDERS = {
 class ResolvedFetch:
     """The files that a `fetch` table refers to, as stored in a recipe's lock file.
 
-    asked:    the keys of the table that determine which files are meant
-    fixed:    what they resolved to: the dump ("enwiki-20261101"), the months, the crawl or the list
-    files:    the files, with everything known about them
-    complete: True if `files` contains every file the publisher lists; False if `limit` cut the list short
+    asked: the keys of the table that determine which files are wanted fixed: what they resolved to: the dump
+    ("enwiki-20261101"), the months, the crawl or the list files: the files, with everything known about them complete:
+    True if `files` contains every file the publisher lists; False if `limit` cut the list short
     """
 
     asked: Mapping[str, Json]
@@ -608,6 +607,6 @@ def _keep_recorded(earlier: ResolvedFetch, now: ResolvedFetch) -> ResolvedFetch:
 
 
 def _choose_recorded(earlier: RemoteFile | None, now: RemoteFile) -> RemoteFile:
-    """Return `earlier`, the recorded file, if it has all facts known now with equal values; otherwise `now`."""
+    """Return `earlier`, the recorded file, if it agrees with everything that is known now; otherwise `now`."""
     facts = now.to_json().items()
     return earlier if earlier is not None and facts <= earlier.to_json().items() else now

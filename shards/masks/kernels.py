@@ -60,7 +60,7 @@ def mask_examples(
     The chosen tokens in `ids` are overwritten with what the model sees.
 
     Args:
-        ids: uint16 or uint32 [tokens], the ids of all examples, one after another. They are modified in place.
+        ids: uint16 or uint32 [tokens], the concatenated ids of all examples. They are modified in place.
         offsets: int64 [n + 1], the start of each example in `ids`.
         word_starts: uint8 [tokens], 1 if the token begins a word. It may be empty if single tokens are masked.
         example_ids: uint64 [n], the id of each example.

@@ -326,7 +326,7 @@ def mask_tokens(
     n-grams 0.63 (one x86-64 core, shared at the time).
 
     Args:
-        ids: uint16 or uint32 [tokens], the ids of all examples, one after another. They are modified in place.
+        ids: uint16 or uint32 [tokens], the concatenated ids of all examples. They are modified in place.
         offsets: int64 [n + 1], the start of each example in `ids`.
         word_starts: uint8 [tokens], 1 if the token begins a word. It may be empty if single tokens are masked.
         example_ids: uint64 [n], the id of each example.
@@ -377,7 +377,7 @@ def draw_masks(
     To stay in the processor's cache, the examples are masked in chunks of about `TOKENS_PER_CHUNK` tokens.
 
     Args:
-        ids: uint16 or uint32 [tokens], the ids of all examples, one after another.
+        ids: uint16 or uint32 [tokens], the concatenated ids of all examples.
         offsets: int64 [n + 1], the start of each example in `ids`.
         word_starts: uint8 [tokens], 1 if the token begins a word. It may be empty if single tokens are masked.
         example_ids: uint64 [n], the id of each example.

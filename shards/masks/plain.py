@@ -35,7 +35,7 @@ def draw_masks_plain(
     """Reference implementation of `shards.masks.masking.draw_masks` for one epoch, for tests.
 
     Args:
-        ids: [tokens], the ids of all examples, one after another. They are not changed.
+        ids: [tokens], the concatenated ids of all examples. They are not changed.
         offsets: int64 [n + 1], the start of each example in `ids`.
         word_starts: uint8 [tokens], 1 if the token begins a word.
         example_ids: uint64 [n], the id of each example.

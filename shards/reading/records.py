@@ -278,7 +278,7 @@ def to_rows(ids: Ids, offsets: Int64s, masked: MaskedTokens, pad_id: int) -> Mas
     """Pad masked examples to the length of the longest one.
 
     Args:
-        ids: [tokens], the masked ids of all examples, one after another.
+        ids: [tokens], the concatenated masked ids of all examples.
         offsets: int64 [n + 1], the start of each example in `ids`.
         masked: The masked tokens, as returned by `mask_tokens`.
         pad_id: Id of the padding token.
@@ -305,7 +305,7 @@ def _write_rows(
     """Write the ids and labels of each example to its row of `input_ids` and `labels`, and pad the rest of the row.
 
     Args:
-        ids: [tokens], the masked ids of all examples, one after another.
+        ids: [tokens], the concatenated masked ids of all examples.
         offsets: int64 [n + 1], the start of each example in `ids`.
         flat_positions: int64 [masks], the positions of the masked tokens in `ids`.
         targets: [masks], the original tokens at these positions.
@@ -329,7 +329,7 @@ def to_rows_plain(ids: Ids, offsets: Int64s, masked: MaskedTokens, pad_id: int) 
     """Reference implementation of `to_rows` in plain Python, for tests: pad masked examples to the longest one.
 
     Args:
-        ids: [tokens], the masked ids of all examples, one after another.
+        ids: [tokens], the concatenated masked ids of all examples.
         offsets: int64 [n + 1], the start of each example in `ids`.
         masked: The masked tokens, as returned by `mask_tokens`.
         pad_id: Id of the padding token.

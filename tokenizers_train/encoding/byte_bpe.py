@@ -80,7 +80,7 @@ class ByteBpeEngine:
         self._cache = build_piece_cache(_CACHED_WORDS)
 
     def without_last_tokens(self, num_tokens: int) -> "ByteBpeEngine":
-        """Return an engine for the vocabulary without the last `num_tokens` tokens that it learned.
+        """Return an engine for this byte-level BPE vocabulary without the last `num_tokens` tokens that it learned.
 
         These are the results of the last merges. All other tokens, also special tokens after them, keep their ids.
         """

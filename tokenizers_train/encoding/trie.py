@@ -94,7 +94,7 @@ def _build_sorted(
     """Build the trie of sorted pieces. The number of cells is doubled until they fit.
 
     Args:
-        data: The bytes of all pieces, one after another, sorted by root and then by bytes.
+        data: The concatenated bytes of all pieces, sorted by root and then by bytes.
         offsets: int64 [pieces + 1], the start of each piece in `data`.
         values: int64 [pieces], the id of each piece.
         first_of_root: int64 [roots + 1], the index of the first piece of each root, and the number of pieces.
@@ -150,7 +150,7 @@ def fill_cells(
     """Write the trie of sorted pieces into empty cells, level by level from the roots.
 
     Args:
-        data: The bytes of all pieces, one after another, sorted by root and then by bytes.
+        data: The concatenated bytes of all pieces, sorted by root and then by bytes.
         offsets: int64 [pieces + 1], the start of each piece in `data`.
         values: int64 [pieces], the id of each piece.
         first_of_root: int64 [roots + 1], the index of the first piece of each root, and the number of pieces.

@@ -81,7 +81,7 @@ class WordPieceEngine:
         self._buffer = build_word_buffer()
 
     def without_last_tokens(self, num_tokens: int) -> "WordPieceEngine":
-        """Return an engine for the vocabulary without the last `num_tokens` tokens that it learned.
+        """Return an engine for this WordPiece vocabulary without the last `num_tokens` tokens that it learned.
 
         These are the tokens with the highest ids. The unknown token is always kept.
         """

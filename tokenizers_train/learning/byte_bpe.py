@@ -76,7 +76,7 @@ def lay_out_words(counts: WordCounts, letters: list[str], ids: tuple[Int32s, Int
         num_letters: Total number of letters in the distinct words.
 
     Raises:
-        InputError: If there are so many letters that `num_letters` plus the number of words plus 1 is 2^31 or more.
+        InputError: If `num_letters` plus the number of words is 2^31 - 1 or more.
     """
     num_cells = num_letters + counts.num_rows + 1
     if num_cells > MAX_CELLS:

@@ -374,7 +374,7 @@ def _check_trainable(spelling: Spelling, settings: UnigramSettings, max_pieces: 
 
 
 def compute_unknown_score(scores: Float64s) -> float:
-    """Return the score of a character that is not a piece, which is a fixed penalty below the lowest of `scores`."""
+    """Return the score of a character that is not a piece: the lowest of `scores` minus a fixed penalty."""
     return float(scores.min()) - UNKNOWN_PENALTY
 
 

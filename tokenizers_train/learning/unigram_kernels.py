@@ -407,7 +407,7 @@ def judge_pieces(
     num_unknown: int,
     losses: Float64s,
 ) -> Bytes:
-    """Decide for each piece whether pruning drops it, keeps it, or compares its loss with that of others.
+    """Decide for each piece whether pruning drops it, keeps it, or has to compare the losses of pieces first.
 
     Args:
         lattice: The occurrences of the pieces.

@@ -86,22 +86,22 @@ class Measures:
 
     @property
     def fertility(self) -> float | None:
-        """Tokens per word, or None if there are no words."""
+        """Tokens per word over all counted words, or None if there are no words."""
         return _divide(self.tokens, self.words)
 
     @property
     def whole_share(self) -> float | None:
-        """Share of words that are a single token, or None if there are no words."""
+        """Fraction of the counted words that are a single token, or None if there are no words."""
         return _divide(self.whole_words, self.words)
 
     @property
     def unknown_share(self) -> float | None:
-        """Share of tokens that are unknown, or None if there are no tokens."""
+        """Fraction of unknown tokens among the tokens of all counted words, or None if there are no tokens."""
         return _divide(self.unknown_tokens, self.tokens)
 
     @property
     def bytes_per_token(self) -> float | None:
-        """UTF-8 bytes per token, or None if there are no tokens."""
+        """UTF-8 bytes per token over all counted words, or None if there are no tokens."""
         return _divide(self.bytes, self.tokens)
 
 

@@ -59,17 +59,17 @@ class TextMeasures:
 
     @property
     def fertility(self) -> float | None:
-        """Tokens per word, or None if there are no words."""
+        """Tokens per word of the text, or None if there are no words."""
         return self.tokens / self.words if self.words else None
 
     @property
     def bytes_per_token(self) -> float | None:
-        """UTF-8 bytes per token, or None if there are no tokens."""
+        """UTF-8 bytes per token of the text, or None if there are no tokens."""
         return self.bytes / self.tokens if self.tokens else None
 
     @property
     def unknown_share(self) -> float | None:
-        """Share of tokens that are unknown, or None if there are no tokens."""
+        """Fraction of unknown tokens among the tokens of the text, or None if there are no tokens."""
         return self.unknown_tokens / self.tokens if self.tokens else None
 
 

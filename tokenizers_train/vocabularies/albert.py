@@ -106,7 +106,7 @@ def build_special_tokens_map() -> dict[str, Json]:
 
 
 def format_token(token: str) -> str:
-    """Return a Unigram token in a readable form, which is the token itself.
+    """Return a Unigram token unchanged, because it is already readable.
 
     A token that begins a word starts with U+2581.
     """

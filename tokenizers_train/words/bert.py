@@ -79,7 +79,7 @@ class BertWords:
 
     @property
     def characters(self) -> CharacterTables:
-        """The tables that say what BertNormalizer and BertPreTokenizer do with each character. They are cached."""
+        """Class and normalized form of each character in BertNormalizer and BertPreTokenizer. The tables are cached."""
         return build_bert_tables(self.clean_text, self.handle_chinese_chars, self.strip_accents, self.lowercase)
 
     def split(self, text: str) -> list[str]:

@@ -96,7 +96,7 @@ class SentencePieceWords:
 
     @property
     def character_rules(self) -> CharacterRules:
-        """The table that says what ALBERT's normalizer does with each character. It is cached."""
+        """Table of the characters that ALBERT's normalizer changes, with their normalized forms. It is cached."""
         return _load_character_rules(self.lowercase, self.strip_accents)
 
 

@@ -467,7 +467,7 @@ def _write_entries(
         table: The table.
         entries: int64 [words], one entry per word.
         offsets: int64 [words + 1], filled with the start of each word in `data`. offsets[0] must be zero.
-        data: Filled with the bytes of all words, one after another.
+        data: Filled with the concatenated bytes of all words.
         counts: int64 [words], filled with the count of each word.
     """
     at = np.int64(0)

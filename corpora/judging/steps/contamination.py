@@ -615,7 +615,7 @@ def _flag_rows_with_hits(
     slots: Int32s,
     tables: WordTables,
 ) -> Bools:
-    """Return a boolean for each of the given rows: True if it has a run of n words whose hash is in `keys`.
+    """Return a boolean for each of the given rows: True if the hash of a run of n words is in `keys`.
 
     Args:
         data: UTF-8 bytes of all rows.
@@ -639,7 +639,7 @@ def _flag_rows_with_hits(
 
 @kernel
 def _find_hits(text: Bytes, n: int, keys: UInt64s, slots: Int32s, tables: WordTables) -> Int64s:
-    """Return the word indices at which a run of n words starts whose hash is in `keys`: int64, ascending.
+    """Return the index of the first word of each run of n words whose hash is in `keys`: int64, ascending.
 
     Args:
         text: One text in UTF-8.

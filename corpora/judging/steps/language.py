@@ -110,8 +110,8 @@ def sample_rows(data: Bytes, offsets: Int64s, max_bytes: int) -> tuple[Int64s, b
         max_bytes: Maximum number of bytes read from the beginning of each row.
 
     Returns:
-        The number of bytes of each row that may be read (int64 `(n,)`), the concatenated samples of all rows, and n + 1
-        offsets of each row's sample in these bytes. The sample of a short row is empty.
+        The number of bytes that may be read of each row (int64 `(n,)`), the concatenated samples of all rows, and the n
+        + 1 offsets at which the samples begin and the last one ends. The sample of a short row is empty.
     """
     heads, bounds = np.zeros(len(offsets) - 1, np.int64), np.zeros(len(offsets), np.int64)
     out = np.empty((len(offsets) - 1) * NUM_PIECES * (PIECE_BYTES + 4), np.uint8)

@@ -244,7 +244,7 @@ def _edit_rows(
         rules: The line rules.
         repeated: uint64, hashes of additional lines to remove, in ascending order.
         out: Filled with the texts. It must be at least eight bytes longer than all rows together.
-        counts: int64, one entry for each of LINE_RULES, to which the number of lines that it found is added.
+        counts: int64, one entry for each of LINE_RULES. The number of lines that the rule finds is added to it.
 
     Returns:
         int64 [n + 1], the first byte of each row in `out`.

@@ -355,7 +355,7 @@ def _format_detail(reason: str, measured: dict[str, Any], language: str) -> str:
 
 
 def judge_texts(texts: pa.Array, settings: RulesSettings, languages: Sequence[str] | None = None) -> Int16s:
-    """Judge each row of a large_string column without nulls by the rules.
+    """Apply the rules to each row of a large_string column without nulls.
 
     Args:
         texts: The documents.
@@ -373,7 +373,7 @@ def judge_texts(texts: pa.Array, settings: RulesSettings, languages: Sequence[st
 
 
 def judge_counts(counts: Counts, settings: RulesSettings, languages: Sequence[str]) -> Int16s:
-    """Judge each row by counts that were computed before.
+    """Apply the rules to rows whose counts have already been computed.
 
     Args:
         counts: Counts of the rows.

@@ -66,10 +66,9 @@ class StoriesScoreSettings:
             raise InputError(f"selection.share is {self.share}: it is the share of documents kept, such as 0.001.")
 
     def to_json(self) -> dict[str, Json]:
-        """Return the settings that affect the output, for fingerprints.
+        """Return a description of the settings for fingerprints: "share", and "files", the number of files.
 
-        The keys are "share", and "files", the number of files. The questions are not included; `collect_settings` adds
-        the digest of their index.
+        The questions are not included; `collect_settings` adds the digest of their index.
         """
         return {"share": self.share, "files": len(self.questions)}
 
@@ -92,7 +91,7 @@ def read_questions(paths: Sequence[str]) -> list[Question]:
     each line.
 
     Args:
-        paths: Paths of the files, in which "~" is the home folder.
+        paths: Paths of the files. A leading "~" is the home folder.
 
     Raises:
         InputError: If a file has another extension, cannot be read or contains no question.

@@ -130,7 +130,7 @@ def _draw_target(key: np.uint64, length: int, short: float) -> int:
 
 @kernel
 def _divide(sentences: Int64s, start: int, first: int, end: int, target: int, single: float, key: np.uint64) -> int:
-    """Find the sentence with which the second segment of an example begins.
+    """Find the first sentence of the second segment of an example.
 
     Args:
         sentences: int64 [sentences + 1], the start of each sentence in the tokens.

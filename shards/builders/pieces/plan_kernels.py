@@ -14,7 +14,7 @@ START, END, DOCUMENT, EXAMPLE, PIECE_WIDTH = range(5)
 
 @kernel
 def set_piece(piece: Int64s, start: int, end: int, document: int, example: int) -> None:
-    """Fill one row of a plan, which says that the tokens [start, end) of a document belong to an example.
+    """Fill one row of a plan: the tokens [start, end) of a document belong to an example.
 
     Args:
         piece: int64 [PIECE_WIDTH], filled with the row (start, end, document, example).

@@ -69,7 +69,7 @@ def _write_plan(columns: DocumentTokens, plan: Int64s, numbers: list[int], cls_i
 
     Args:
         columns: The documents of the shard.
-        plan: int64 [examples, PLAN_WIDTH], the plans of all passes (as from `plan_copy`), one after another.
+        plan: int64 [examples, PLAN_WIDTH], the concatenated plans of all passes, as from `plan_copy`.
         numbers: Number of examples of each pass.
         cls_id: Id of the [CLS] token.
         sep_id: Id of the [SEP] token.

@@ -179,7 +179,7 @@ def _list_looks(ids: list[int], common: Set[int], room: int, sentence: range) ->
 
     Args:
         ids: The token ids of all documents.
-        common: Token ids with which many sentences end.
+        common: Ids of tokens that end many sentences.
         room: Longer sentences are treated as having this length.
         sentence: The token positions of the sentence.
 

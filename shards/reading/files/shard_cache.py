@@ -296,7 +296,7 @@ def check_room(subject: str, bytes_needed: int, window: int | None, max_bytes: i
     """Check that the shards fit into the cache.
 
     Args:
-        subject: Description of what is being read, with which the error message begins.
+        subject: Description of what is being read. The error message begins with it.
         bytes_needed: Size of the shards that must be cached at the same time.
         window: Number of shards in a window (a group of shards that are read together), or None if all shards are
             needed.

@@ -11,6 +11,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 
+from corpora.errors import InputError
 from trainer.families.contract import ModelInputs
 from trainer.huggingface.config import build_config, to_model_settings
 from trainer.model.masked import MaskedModel
@@ -100,6 +101,31 @@ def test_the_deviation_of_first_weights_is_a_setting(family: str) -> None:
     config = build_config(settings, inputs, FAMILIES[family].objective)
     assert config["initializer_range"] == to_model_settings(config, "here").initializer_range == 0.08
     assert "initializer_range" not in to_model_json(replace(settings, initializer_range=0.02))
+
+
+@pytest.mark.parametrize("family", [name for name, row in FAMILIES.items() if row.has_position_table])
+def test_positions_may_begin_as_sinusoids(family: str) -> None:
+    """Fails if near positions are not alike, the table is larger or smaller than the others, or another weight differs
+    from that of a model whose positions are random."""
+    settings, inputs = small_settings(family=family, hidden_size=64), small_inputs(family)
+    models = [build_model(each, inputs) for each in (settings, replace(settings, initial_positions="sinusoidal"))]
+    for model in models:
+        torch.manual_seed(0)
+        model.init_weights()
+    random, sinusoidal = (model.state_dict() for model in models)
+    changed = [name for name, weight in random.items() if not torch.equal(weight, sinusoidal[name])]
+    assert changed and all("position" in name for name in changed), changed
+    for name in changed:
+        rows = sinusoidal[name][8:]  # RoBERTa's first ones are those before the first token
+        assert rows.square().mean().sqrt() == pytest.approx(0.02, rel=1e-3)
+        near, far = ((rows[:-gap] * rows[gap:]).sum(1).mean() for gap in (1, 12))
+        assert near > 1.2 * far > 0
+    assert "initial_positions" not in to_model_json(settings)
+
+
+def test_sinusoids_need_a_table_of_positions() -> None:
+    with pytest.raises(InputError, match="but modernbert models have no table"):
+        ModelSettings(family="modernbert", size="tiny", initial_positions="sinusoidal")
 
 
 def test_robertas_padding_begins_as_zeros() -> None:
