@@ -1,4 +1,4 @@
-"""The commands of the trainer: `python -m trainer COMMAND ...`, each a module with a `main` of its own.
+"""The trainer's commands, `python -m trainer COMMAND ...`. Each is the `main` of a module.
 
     train       JOB.json                 pre-train (under torchrun, one process a rank)
     export      WORK FOLDER [--step N]   a checkpoint as a folder that transformers opens
@@ -10,8 +10,9 @@
     import      SOURCE OUTPUT            convert a checkpoint of an older form to today's
     embed       JOB.json                 vectors of texts, words or tokens, and what is most like queries
 
-With `--die-with PID` before the command the process ends when that parent does, however it ends.
-An error that the user can fix ends as one paragraph and exit code 2. A process ends at once when its command returns.
+With `--die-with PID` before the command, the process exits when the parent process PID does, even if that one is
+killed. An error that the user can fix is printed as one paragraph, and the exit code is 2. The process exits as soon as
+its command returns.
 """
 
 import importlib
