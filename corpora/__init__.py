@@ -1,4 +1,5 @@
-"""Raw dumps in, clean deduplicated documents out. The lowest storey: it imports no other package of the house.
+"""Raw dumps in, clean deduplicated documents out. This is the lowest package: it imports no other package of the
+project.
 
     1. A source (`sources/`) cuts each `RawFile` into slices and reads them: `Record`s, each with its `Locator`.
     2. `judging/` cleans and judges a batch of records: rows of `DOCUMENTS`, and rows of `DROPPED` with their reasons.

@@ -1,12 +1,12 @@
-"""The corpus: the documents that stay, with every one that went accounted for.
+"""The corpus: the documents that are kept, with every removed document accounted for.
 
     raw files ─► documents ─► signatures ─► verdicts ─► corpus
                  (per source and generation)  (all generations so far)
 
-A corpus grows by generations. A new one adds parts; no older file is rewritten. What an old generation's parts hold and
-a later verdict took away is listed in `deleted`; what a later verdict brought back is in the newest generation's
-`changes` part. `Corpus.iter_batches` gives the live rows: the sum of all that. Texts are not written
-again: a row says which document it is (`views.py`).
+A corpus grows by generations. A new generation adds parts, and rewrites no older file. Rows of older parts that a later
+verdict removed are listed in `deleted`. Rows that a later verdict restored are in the `changes` part of the newest
+generation. `Corpus.iter_batches` yields the rows that remain. Texts are not written again: a row refers to its document
+(`views.py`).
 
 documents = kept + removed(by reason), for each part, checked against the verdicts and the documents' own rows.
 """

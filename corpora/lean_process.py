@@ -1,7 +1,8 @@
-"""Starts a process of the command, or a worker, without what costs time and brings nothing, or is not ours.
+"""Makes the processes of commands and workers start faster, by omitting what they do not need.
 
-Python looks for garbage after every 700 new objects, a tenth of what importing a large library costs. And pyarrow
-imports pandas when it makes its first array from a list, 0.2 s of a core, only to learn whether the list is a Series.
+Python's garbage collector runs after every 700 new objects, which takes a tenth of the time of importing a large
+library. And pyarrow imports pandas when it makes its first array from a list, which takes 0.2 s of CPU time, only to
+find out whether the list is a Series.
 """
 
 import gc

@@ -1,7 +1,7 @@
 """Documents and dropped documents: their columns, their identity, and the view of one row.
 
-On the way a document is a row of an Arrow record batch with `DOCUMENTS`' columns; `Document` is the view of one row,
-for people, tests and rare paths.
+The pipeline handles a document as a row of an Arrow record batch with the columns of `DOCUMENTS`. `Document` is a view
+of one row, for people, tests and rare code paths.
 """
 
 import hashlib

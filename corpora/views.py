@@ -1,18 +1,18 @@
-"""The parts of a corpus as they are read: what the verdicts decided for each row, next to the documents' own columns.
+"""Read the parts of a corpus: the decisions about each row, together with the columns of its document.
 
     part of a corpus     id, revision, generation, since, held_out; row, documents ─┐
     part of documents    text, title, url, ... ◄────────────────────────────────────┘
 
-A text is in a store once: with its documents. A row of a corpus says by the content of their table which documents it
-is of, so a corpus does not depend on the folder that they are in, and changes if they do. A corpus of before version 3
-holds all columns itself; it is read by the same functions.
+A text is stored only once, with the documents. A row of a corpus identifies the documents that it belongs to by the
+content of their table. So a corpus does not depend on their folder, and it changes if they change. A corpus written
+before version 3 contains all columns itself, and is read by the same functions.
 
-Promise: only columns that are asked for are read, of documents only the record batches that have rows of the corpus,
-and only if one of their own columns is asked for. What is damaged is named by its own path, so that its stage builds it
-again.
+Promise: only the requested columns are read. Documents are read only if one of their own columns is requested, and only
+the record batches that contain rows of the corpus. Damage is reported with the path of the damaged file, so that its
+stage rebuilds it.
 
-Cost: 20 bytes a document on disk. Opening a part reads the last bytes of the manifest of its documents; the manifest is
-read once in a process.
+Cost: 20 bytes a document on disk. Opening a part reads the last bytes of its documents' manifest. The whole manifest is
+read once per process.
 """
 
 from collections.abc import Iterator, Sequence

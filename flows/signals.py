@@ -55,9 +55,9 @@ class _StopAction:
 
     Attributes:
         act: The function to call.
-        message: Text to append to the line that says why the process stops; "" for none.
-        patient: True to wait until the action is done; False to wait at most ACTION_SECONDS.
-        display: True if the action clears the terminal, and must run before that line is printed.
+        message: Text to append to the line that explains why the process stops; "" for none.
+        patient: True to wait until the action is done, False to wait at most ACTION_SECONDS.
+        display: True if the action clears the terminal, so that it must run before that line is printed.
     """
 
     act: Callable[[], object]
@@ -110,21 +110,21 @@ class _StopState:
         self.wait_if_stopping()
 
     def wait_if_stopping(self) -> None:
-        """Return immediately; if the process is stopping, block this thread until the process exits."""
+        """Block this thread until the process exits if it is stopping. Otherwise, return immediately."""
         if self.is_stopping:
             _wait_forever()
 
     def write_to_stderr(self, line: str) -> None:
-        """Write a line to the original standard error, unbuffered and without locks. Ignores a closed terminal."""
+        """Write a line to the original standard error, unbuffered and without locks. A closed terminal is ignored."""
         try:
             os.write(self._stderr, f"{line}\n".encode())
         except OSError:
             return  # a terminal that is gone receives nothing
 
     def _answer_signal(self, pipe: int) -> None:
-        """Wait for a signal number from a pipe; then run the stop actions, terminate the child processes, and exit.
+        """Wait for a signal number from a pipe, then run the stop actions, terminate the child processes, and exit.
 
-        Runs on a thread of its own and does not return. The exit code is 128 plus the signal's number.
+        This runs on a separate thread and does not return. The exit code is 128 plus the signal's number.
 
         Args:
             pipe: The file descriptor from which signal numbers are read, one byte each.
@@ -155,12 +155,12 @@ class _StopState:
             _run_in_parallel([lambda: self.write_to_stderr(line)], DISPLAY_SECONDS)
 
     def _run_actions(self, deadline: float) -> None:
-        """Run all stop actions in parallel. Waits until patient ones are done, and for the others until a deadline.
+        """Run all stop actions in parallel. Waits until patient actions are done, and until a deadline for the others.
 
-        An action is patient if it was registered so, like a training that saves its checkpoint.
+        An action that saves a training checkpoint, for example, is registered as patient.
 
         Args:
-            deadline: A time of `time.monotonic()`.
+            deadline: A point in time as returned by `time.monotonic()`.
         """
         running = [self._start_action(action) for action in self._actions if not action.display]
         for thread, action in running:
@@ -170,7 +170,7 @@ class _StopState:
             thread.join(max(0.0, deadline - time.monotonic()))
 
     def _discard_output(self) -> None:
-        """Discard what this process prints from now on, except by `write_to_stderr`."""
+        """Discard everything that this process prints from now on, except with `write_to_stderr`."""
         self._stderr = os.dup(2)
         nowhere = os.open(os.devnull, os.O_WRONLY)
         for stream in (1, 2):
@@ -203,15 +203,15 @@ def answer_signals() -> None:
 def call_on_stop(
     act: Callable[[], object], message: str = "", patient: bool = False, display: bool = False
 ) -> Iterator[None]:
-    """Within the block, register an action to call if the process is stopped.
+    """Register an action that is called if the process is stopped during the block.
 
     The action runs on a separate thread. If the process is stopping at the end of the block, the block never returns.
 
     Args:
         act: The action. An InputError that it raises is printed.
-        message: Text to append to the line that says why the process stops.
-        patient: True to wait for the action however long it takes; otherwise at most ACTION_SECONDS.
-        display: True if the action clears the terminal; it is then called before the line is printed.
+        message: Text to append to the line that explains why the process stops.
+        patient: True to wait until the action is done, False to wait at most ACTION_SECONDS.
+        display: True if the action clears the terminal. Such an action is called before the line is printed.
     """
     action = _StopAction(act=act, message=message, patient=patient, display=display)
     _state.add(action)
@@ -223,10 +223,10 @@ def call_on_stop(
 
 @contextmanager
 def open_scratch_folder(parent: Path | None = None, prefix: str = "cloze-") -> Iterator[Path]:
-    """Within the block, provide a new empty folder, which is removed at the end or when the process is stopped.
+    """Create an empty temporary folder. It is removed at the end of the block, or when the process is stopped.
 
     Args:
-        parent: The existing folder in which to create it. If None, the system's folder for temporary files.
+        parent: The existing folder in which it is created. If None, the system's folder for temporary files.
         prefix: The prefix of the folder's name.
 
     Yields:
@@ -238,7 +238,7 @@ def open_scratch_folder(parent: Path | None = None, prefix: str = "cloze-") -> I
 
 
 def wait_if_stopping() -> None:
-    """Return immediately; if a signal is stopping the process, block until the process exits."""
+    """Block until the process exits if a signal is stopping it. Otherwise, return immediately."""
     _state.wait_if_stopping()
 
 
@@ -258,7 +258,7 @@ def write_to_stderr(line: str) -> None:
 
 
 def end_children(seconds: float) -> None:
-    """Terminate this process's children with SIGTERM, and kill those that remain after a grace period.
+    """Terminate the children of this process with SIGTERM, and kill those that are left after a grace period.
 
     Args:
         seconds: The grace period before SIGKILL; 0 kills the children immediately.
@@ -276,7 +276,7 @@ def _wait_for_children(pids: list[int], seconds: float) -> list[int]:
 
     Args:
         pids: The ids of the processes.
-        seconds: The longest time to wait.
+        seconds: The maximum time to wait.
     """
     deadline = time.monotonic() + seconds
     while (left := [pid for pid in pids if is_alive(pid)]) and time.monotonic() < deadline:
@@ -296,7 +296,7 @@ def _on_signal(number: int, frame: FrameType | None) -> None:
 
 
 def _read_signal(pipe: int, numbers: tuple[signal.Signals, ...]) -> signal.Signals:
-    """Wait until a pipe delivers one of the given signal numbers, and return it. Ignores all other numbers.
+    """Wait for one of the given signal numbers from a pipe, and return it. All other numbers are ignored.
 
     Args:
         pipe: The file descriptor from which signal numbers are read, one byte each.
@@ -332,7 +332,7 @@ def _wait_forever() -> None:
 
 
 def _run_in_parallel(acts: list[Callable[[], object]], seconds: float) -> None:
-    """Run functions in parallel threads, and wait at most the given seconds for them to finish."""
+    """Run functions in parallel threads, and wait for them to finish, but no longer than the given seconds."""
     deadline = time.monotonic() + seconds
     for thread in [_start_thread(act) for act in acts]:
         thread.join(max(0.0, deadline - time.monotonic()))

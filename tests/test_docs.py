@@ -52,7 +52,7 @@ def test_an_executed_page_prints_what_it_says(page: Path, number: int, tmp_path:
         pytest.importorskip("torch")
     text = page.read_text(encoding="utf-8")
     pairs = [(block["output"], printed) for block, printed in executed_blocks(text, tmp_path)]
-    assert number == len(pairs) == text.count("```text") - 2 * (page == INDEX)
+    assert number == len(pairs) == text.count("```text") - (page == INDEX)  # the picture of its first lines
     assert number == text.count("```python") - 2 * (page == API)
     assert all(printed for _, printed in pairs), "a block that prints nothing shows nothing"
     assert [printed for _, printed in pairs] == [shown for shown, _ in pairs]

@@ -1,11 +1,10 @@
 """A `fetch` table, resolved once: a date or month, and the files with all that is known of them.
 
-Promises: what was resolved is kept as JSON, and later runs go by it, whatever is published meanwhile: `latest` is
-looked up again only when asked to. A file's sha256 is added when it was fetched, so that the same lock brings the same
-bytes to another machine or says that it cannot. A limit may change at any time; if the list is needed again to
-reach further, it must begin as it did.
-Costs: two small documents for a dump, one list for a month or a crawl. The lock of all 100,000 files of a crawl has
-22 MB and is read in 2 s: give a crawl a limit.
+Promises: the result is stored as JSON, and later runs use it, whatever is published in the meantime: `latest` is looked
+up again only when asked to. A file's sha256 is added when it was fetched, so that the same lock brings the same bytes
+to another machine or says that it cannot. A limit may change at any time; if the list is needed again to reach further,
+it must begin as it did. Costs: two small documents for a dump, one list for a month or a crawl. The lock of all 100,000
+files of a crawl has 22 MB and is read in 2 s: give a crawl a limit.
 
 Read what publishers publish about their files: their pages and lists as values, and which files are meant.
 
@@ -499,10 +498,9 @@ FINDERS = {
 class ResolvedFetch:
     """The files that a `fetch` table refers to, as stored in a recipe's lock file.
 
-    asked:    the keys of the table that determine which files are meant
-    fixed:    what they resolved to: the dump ("enwiki-20261101"), the months, the crawl or the list
-    files:    the files, with everything known about them
-    complete: True if `files` contains every file the publisher lists; False if `limit` cut the list short
+    asked: the keys of the table that determine which files are wanted fixed: what they resolved to: the dump
+    ("enwiki-20261101"), the months, the crawl or the list files: the files, with everything known about them complete:
+    True if `files` contains every file the publisher lists; False if `limit` cut the list short
     """
 
     asked: Mapping[str, Json]
@@ -608,6 +606,6 @@ def _keep_recorded(earlier: ResolvedFetch, now: ResolvedFetch) -> ResolvedFetch:
 
 
 def _choose_recorded(earlier: RemoteFile | None, now: RemoteFile) -> RemoteFile:
-    """Return `earlier`, the recorded file, if it has all facts known now with equal values; otherwise `now`."""
+    """Return `earlier`, the recorded file, if it agrees with everything that is known now; otherwise `now`."""
     facts = now.to_json().items()
     return earlier if earlier is not None and facts <= earlier.to_json().items() else now

@@ -1,4 +1,4 @@
-"""Near-duplicates: which documents stay, and for each that goes, whose copy it was.
+"""Near-duplicates: which documents are kept, and which document each removed one duplicates.
 
     text ──shingles──► sets of hashes ──signatures──► 128 minima ──bands──► 18 keys a document
                               │                                               │
@@ -12,10 +12,10 @@ a closer look, and a pair as similar as the threshold, 0.8, shares one with prob
 look: it counts the shingles in common, exactly, so nothing is ever removed on an estimate. `survivors` is the rule,
 `sweep` applies it to many documents at once. Documents have one total order, and a document is removed if and only if
 one that is *kept*, before it in the order, shares a band with it and is its verified near-duplicate. Removed documents
-have no say: a chain of small changes keeps both its ends, every removal names its survivor, and what comes later in the
-order changes nothing before it.
+have no influence: a chain of small changes keeps both its ends, every removal names its survivor, and what comes later
+in the order changes nothing before it.
 
 One engine serves the stages of a store (`build`, with the columns of `candidates`, `revisions` and `verdicts`), files
 (`cloze dedup`) and labelled rows: each brings keys by band, an order and a way to read shingle sets, which
-`shingle_file` keeps. What is long is in scratch files, so memory is some 130 bytes a document.
+`shingle_file` keeps. Long columns are in scratch files, so memory is about 130 bytes a document.
 """

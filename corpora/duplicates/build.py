@@ -1,13 +1,13 @@
-"""Two stages: `signatures` (a sketch of every document, part by part) and `verdicts` (which documents stay, which go).
+"""Two stages: `signatures` (a sketch of every document, part by part) and `verdicts` (which documents are kept).
 
-Signatures depend only on the documents, so a changed threshold sketches nothing again. Verdicts look at all documents
+Signatures depend only on the documents, so changing the threshold does not recompute them. Verdicts cover all documents
 of the generations so far, in one total order:
 
     (since, source priority, -quality, id), or with prefer = "longest" (since, source priority, -shingles, -quality, id)
 
-`since` is the generation in which the id first appeared. First the latest revision of each id supersedes the others and
-the tombstone list is honoured; what is left is judged by `survivors.judge_duplicates`. Memory of verdicts: some 200
-bytes a document, for most of what is known of it is in scratch files (`verdicts.py`).
+`since` is the generation in which the id first appeared. First, the latest revision of each id supersedes the others,
+and documents on the tombstone list are removed. The rest is judged by `survivors.judge_duplicates`. Memory for
+verdicts: about 200 bytes a document, because most of its data is in scratch files (`verdicts.py`).
 """
 
 import unicodedata

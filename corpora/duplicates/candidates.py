@@ -1,8 +1,8 @@
 """Candidates: all documents of the generations so far, in columns.
 
-Rows are in the order of the inputs (generation, source, part, row), which a new generation only extends, so a row keeps
-its number. What the sketches say of them goes into a scratch table (`open_candidates`), with one more column for the
-keys of each band: another number of bands sketches nothing again.
+Rows are in the order of the inputs (generation, source, part, row). A new generation only appends rows, so a row keeps
+its number. The data from the sketches (signatures) goes into a scratch table (`open_candidates`), with one more column
+for the keys of each band. So changing the number of bands does not recompute any signature.
 
 Cost: the sketches are read once, 1 us a row. On disk: some 70 bytes a row and 8 a band. Memory: a block of rows.
 """

@@ -1,11 +1,11 @@
 """Revisions: which row represents its id, since when an id is known, and the ids of equal records.
 
-A source whose records have a stable key may bring one again, changed or not: such rows have one id. Records without a
-key that are equal byte for byte share an id too, and are numbered. Rows with an id that no other row has need none of
-this, so all is computed of the few that share one, in columns.
+A source whose records have a stable key may contain a record again, changed or unchanged. Such rows have the same id.
+Records without a key that are equal byte for byte share an id too, and are then numbered. Rows with a unique id need
+none of this, so only the few rows that share an id are processed, as columns.
 
-Promise: `settle_ids` gives what the rules give if they are applied row by row, as the tests do. Cost: one sort of the
-first halves of all ids; memory 24 bytes a row, and some 150 for a row that shares its id.
+Promise: `settle_ids` returns the same as applying the rules row by row, which the tests do. Cost: one sort of the first
+halves of all ids; memory 24 bytes a row, and some 150 for a row that shares its id.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,8 +1,8 @@
 """The shingle sets of documents that will be compared, in a scratch file.
 
-Promise: each is read once, in the order of the rows; what is compared is read from the file, exactly. Cost: 8 bytes a
-shingle on disk. Memory: 4 bytes for each place, 8 for each document that is compared, and pages of the file, which the
-system takes back if it needs them; at most some MAPPED_BYTES count as this process's.
+Promise: each set is read once, in the order of the rows, and comparisons use the exact sets in the file. Cost: 8 bytes
+a shingle on disk. Memory: 4 bytes for each place, 8 for each document that is compared, and pages of the file, which
+the system reclaims if it needs them. At most about MAPPED_BYTES of them count as this process's memory.
 """
 
 from collections.abc import Callable, Iterator

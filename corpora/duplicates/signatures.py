@@ -242,7 +242,7 @@ _29 = np.uint64(29)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BandSettings:
-    """How a signature is divided into bands. Each band is a run of consecutive values and gives one key.
+    """How a signature is divided into bands. Each band is a run of consecutive values and yields one key.
 
     bands: number of bands
     rows:  number of values in a band

@@ -9,14 +9,14 @@ The rule. Documents are in an order, and are judged one after another. A documen
 It is removed if and only if one of these reaches the threshold, and its survivor is the most similar of them, the
 earliest in the order if several are. Otherwise it is kept. Documents without shingles have an equal set if their texts
 are equal, byte for byte: of these the first is kept (`signatures.compute_text_keys`). If the rule is "contained", only
-a document counts that has all shingles of the one that is judged: what is removed is then found again, whole, in what
-stays. Documents that are given lead the order and stay unjudged.
+documents that have all shingles of the judged one count, so that a removed document is entirely contained in a kept
+one. Documents that are given come first in the order, and are not judged.
 
 What a removal loses is reported: `missing` is the share of a removed document's shingles that its survivor lacks.
 
 Promise: a verdict depends only on documents earlier in the order, and among them only on the kept ones; every survivor
 is kept; no similarity is estimated. If no bucket holds more kept documents than the limit, step 1 decides nothing that
-step 2 would not, for equal sets have equal keys. What the limit cuts off is counted.
+step 2 would not, for equal sets have equal keys. Comparisons that the limit prevents are counted.
 
 `judge_duplicates_plain` is the rule as it reads; `judge_duplicates` gives the same verdicts and counts by way of
 `sweep`, which states the cost.

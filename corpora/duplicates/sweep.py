@@ -2,9 +2,9 @@
 
 Documents that share no bucket with another need no work. The others are numbered again, in their order, and taken in
 blocks: `gather_pairs` collects all pairs that the rule might compare (with the kept documents before the block, and
-with those of the block, which have no verdict yet); their similarities are asked for in one call; `judge_block` applies
-the rule in order. Pairs that turn out not to be needed are looked up in vain, at most MAX_BLOCK_DOCUMENTS for a bucket
-of a document, and counted nowhere.
+with those of the block, which have no verdict yet); their similarities are computed in one call; `judge_block` applies
+the rule in order. Some pairs turn out to be unnecessary, at most MAX_BLOCK_DOCUMENTS for each bucket of a document.
+They are not counted.
 
 Promise: the verdicts and counts of `survivors.judge_duplicates_plain`. Cost: 8 bytes for each place of a document in a
 bucket that it shares, 16 for a bucket, 64 for the document itself; about 40 ns a key, apart from the comparisons. A

@@ -2,7 +2,7 @@
 
     sketches ─► revisions, forgets ─► total order ─► buckets ─► survivors ─► one row of `VERDICTS` a document
 
-The marks are made one after another: forgotten, superseded, duplicate; a row that is marked is out of all later ones.
+Rows are marked in three passes: forgotten, superseded, duplicate. A marked row takes no part in the later passes.
 
 Cost: some 5 us a document of a few hundred bytes (`benchmarks.verdicts`). Memory: 60 bytes a document, and 64 for one
 that shares a bucket, with 12 for each bucket that it is in.

@@ -186,7 +186,7 @@ def sort_hashes(hashes: UInt64s, number: int, counts: UInt64s, out: UInt64s) -> 
 
 
 def count_common_plain(sets: ShingleSets, left: int, right: int) -> tuple[int, int]:
-    """Return the sizes of the intersection and of the union of the sets of rows `left` and `right`.
+    """Count the shingles in the intersection and in the union of the sets of two rows. Return both numbers.
 
     This is for tests.
     """

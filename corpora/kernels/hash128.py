@@ -255,7 +255,7 @@ def _finish(low: np.uint64, high: np.uint64, length: Integer) -> Hash:
 
 @kernel
 def _multiply_fold(one: np.uint64, other: np.uint64) -> np.uint64:
-    """Return the exclusive or of the lower and upper halves of the 128-bit product of two words."""
+    """Multiply two words, and return the exclusive or of the product's lower and upper halves."""
     return one * other ^ high_product(one, other)
 
 

@@ -6,7 +6,7 @@
     4. A `Manifest` is written last and names all part records: then the artifact exists.
     5. `tables.py` reads the columns and rows that are asked for, and checks their digests before decoding.
 
-`ledger.py` proves that nothing was lost, `settings.py` says which settings decide bytes, `randomness.py` addresses
+`ledger.py` proves that nothing was lost, `settings.py` says which settings determine bytes, `randomness.py` addresses
 every random choice, `damage.py` names a file that is not what was written, `file_check.py` checks whole files,
 `checked_folder.py` folders that say what they hold, as models do, `current_record.py` is what a worker reports about
 itself, and `merging.py` plans the merging of many parts.

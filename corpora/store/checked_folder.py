@@ -1,4 +1,4 @@
-"""Folders that record what they hold: written to their end, and compared with that record when they are read.
+"""Folders that contain a record of their files, with which the files are compared when they are read.
 
     folder/   its files
               complete.json: facts, every file with its size and digest, and last a digest of the document itself
@@ -6,8 +6,8 @@
 Checkpoints, exported models and saved vocabularies are such folders. An artifact of a store has its manifest instead,
 which `check_folder` reads as well.
 
-Promise: a file of the folder that is gone, cut or has a flipped bit is found when it is checked, and so is a damaged
-document. A folder without such a record, from elsewhere, is taken as it is.
+Promise: checking a file detects if it is missing, truncated or has a flipped bit, or if the record is damaged. A folder
+without such a record, e.g. from another program, is accepted unchecked.
 
 Cost: xxh3 reads 10 GB a second on one x86-64 core if the system has the file in memory; else the disk decides.
 """

@@ -1,11 +1,11 @@
 """The current work of this process: what a worker reports about itself while it works.
 
-A worker that hangs, explodes or crashes cannot report the cause. So it writes beforehand, on a page of memory shared
-with the process that watches: which part it builds, and of it which record it reads, which batch of records it judges
-together, or which rows it works on. In a process that nobody watches, nothing is shared.
+A worker that hangs, crashes or uses too much memory cannot report the cause. So it reports beforehand, in memory that
+it shares with the watching process, which part it builds, and which record, batch of records or rows it works on. In a
+process that is not watched, nothing is shared.
 
-A batch that ended its worker is judged again one record after the other, each named (`run_batch`), so that the next
-death names a record. The watching process names these batches with each call (`begin_call`).
+A batch during which a worker died is processed again one record at a time (`run_batch`), so that the next failure
+identifies the record. The watching process names these batches in each call (`begin_call`).
 
 Cost: half a microsecond for each record that is read, five for each batch and step.
 """

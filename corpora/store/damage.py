@@ -1,6 +1,6 @@
-"""Damage: a stored file that is not what was written, and the documents that carry a digest of themselves.
+"""Damage: the error for a stored file that is not what was written, and JSON documents that contain their own digest.
 
-Promise: a sealed document with any byte changed, cut or added is not read. The digest finds accidents, not forgers.
+Promise: a sealed document with any byte changed, removed or added is rejected. The digest finds accidents, not forgers.
 
 Cost: one sha256 of the document, some 1.5 GB a second.
 """

@@ -1,11 +1,11 @@
-"""Checks of whole files: compare a stored file with what its part says, and make the record of a part anew.
+"""Checks of whole files: compare a stored file with its recorded digest, and recompute the record of a part.
 
-Promise: a file is read front to back in pieces of a megabyte, from an object store once. A table is looked into, mapped
-into memory, only once its bytes are known to be those that were written.
+Promise: a file is read front to back in pieces of a megabyte, from an object store once. A table is memory-mapped and
+read only after its bytes have been verified.
 
-Cost: sha256 of every byte, some 1.5 GB a second for each core, and of a table the digests of its pieces, mostly from
-what the system still has in memory; several files are read in parallel. A file of an object store is kept in an unnamed
-temporary file meanwhile.
+Cost: sha256 of every byte, some 1.5 GB a second for each core, plus the digests of a table's pieces, mostly read from
+the system's cache; several files are read in parallel. A file of an object store is kept in an unnamed temporary file
+meanwhile.
 """
 
 import hashlib

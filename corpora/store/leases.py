@@ -1,14 +1,14 @@
-"""Heartbeats, which say what processes work with a store now, and holds, which say what artifacts are read.
+"""Heartbeats show which processes are working with a store, and holds show which artifacts are being read.
 
-Heartbeats: a process writes a file of the store again and again, which names the process and the time. Promise: of a
-process of this machine, as it was started last, it is certain whether it is alive; one of another machine counts as
-alive as long as it reports. So nothing that is read here depends on a clock, except for other machines' processes. A
-heartbeat that cannot be written once is written next time: nothing that it protects is decided by one of them. Cost:
-one small file, written at most once a second in a folder, every ten seconds in an object store.
+Heartbeats: a process regularly writes a file to the store that identifies the process and states the time. Promise:
+whether a process of this machine (since its last restart) is alive is known for certain. A process of another machine
+counts as alive as long as it reports, so clocks matter only for other machines' processes. If one heartbeat cannot be
+written, the next one is, and no decision depends on a single one. Cost: one small file, written at most once a second
+in a folder, every ten seconds in an object store.
 
 Holds: nobody removes an artifact that a reader holds (`cloze gc`). A hold is the system's shared lock on the artifact's
-manifest, so it needs no permission to write and ends with the process, however that goes. Object stores and some
-network file systems know no locks: there nothing is held, and age decides what is removed.
+manifest, so it needs no write permission, and ends with the process, however the process ends. Object stores and some
+network file systems do not support locks. There, nothing is held, and artifacts are removed by their age.
 """
 
 import errno

@@ -2,7 +2,7 @@
 
 Every part of every stage keeps one. An account counts one unit (records, documents, tokens) twice, by independent
 means: the total when the unit came in, and the outcomes when each one went. `Ledger.check` compares the two;
-`check_edge` compares what one stage gave with what the next received.
+`check_edge` compares what one stage produced with what the next one received.
 """
 
 from collections import defaultdict

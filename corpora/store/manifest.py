@@ -1,12 +1,12 @@
 """Manifests: what an artifact is, in one JSON document that carries its own digest.
 
-An artifact is its manifest. `fingerprint` says what was asked (it names the artifact's folder), `content` what came
-out. A manifest holds no time, host, duration or absolute path: the same inputs give the same manifest, byte for byte,
-anywhere. Times belong to the run.
+An artifact is its manifest. `fingerprint` identifies what was requested (and names the artifact's folder), and
+`content` what came out. A manifest holds no time, host, duration or absolute path: the same inputs give the same
+manifest, byte for byte, anywhere. Times belong to the run.
 
-A part is finished when its record exists: what its line in the manifest says, and digests of every piece of its tables,
-by which readers check what they read (`tables.py`). The manifest names the record by its digest, so that a chain of
-digests leads from a manifest to every byte.
+A part is finished when its record exists. The record contains what the part's line in the manifest says, and digests of
+every piece of its tables, with which readers verify what they read (`tables.py`). The manifest names the record by its
+digest, so that a chain of digests leads from a manifest to every byte.
 
 Cost of a record: some 120 bytes and 2 microseconds of reading for each record batch and ten of its columns.
 """
@@ -105,7 +105,7 @@ class StoredFile:
     sha256: str
 
     def to_json(self) -> dict[str, Json]:
-        """Convert to the JSON object that is stored in manifests and part records.
+        """Convert this description to the JSON object that is stored in manifests and part records.
 
         Its keys are the attributes. The value of `content` is its `str`.
         """
@@ -171,7 +171,7 @@ class Part:
         return sum(file.content.rows for file in self.files if file.table == table)
 
     def to_json(self) -> dict[str, Json]:
-        """Convert to the JSON object that is stored in manifests and part records.
+        """Convert this part to the JSON object that is stored in manifests and part records.
 
         Its keys are the attributes. `record` is omitted if it is None.
         """
@@ -348,7 +348,7 @@ class Manifest:
 
     @staticmethod
     def from_bytes(data: bytes, path: str) -> "Manifest":
-        """Parse the bytes returned by `to_bytes`.
+        """Parse and verify a manifest from the bytes returned by `to_bytes`.
 
         Args:
             data: All bytes of the manifest.
@@ -471,7 +471,7 @@ class PartRecord:
 
     @staticmethod
     def from_bytes(data: bytes, path: str, address: str) -> "PartRecord":
-        """Parse the bytes returned by `to_bytes`.
+        """Parse and verify a part record from the bytes returned by `to_bytes`.
 
         Args:
             data: All bytes of the record.

@@ -1,4 +1,4 @@
-"""Many parts of an artifact merged into few by tasks, so that what reads them all reads few.
+"""Merge many parts of an artifact into a few, so that whoever reads all of them has fewer parts to open.
 
     parts of one set (counts; tokens of a generation) ─► about as many merged parts as each of them is made of
 

@@ -1,6 +1,6 @@
-"""Writes the tables and files of one part, and keeps all that the part's record says of them.
+"""Writes the tables and files of one part, and collects the data for the part's record.
 
-Promise: what is written is digested on its way, as bytes in memory: rows, pieces of the file, and the whole file.
+Promise: rows, pieces of the file and the whole file are digested in memory while they are written.
 
 Cost: sha256 of the bytes (some 1.5 GB a second), a digest of each column (10 GB a second) and the content of the rows
 (`content.py`); memory for a record batch twice as it is written.
@@ -88,8 +88,8 @@ class PartWriter:
         Args:
             name: Name of the file. Each name can be used once per part.
             data: All bytes of the file.
-            table: Name under which the file is recorded. Its recorded content is that of a table with one row,
-                consisting of the name and the bytes.
+            table: Name under which the file is recorded. Its content is recorded as for a table with one row, which
+                consists of the name and the bytes.
 
         Raises:
             InputError: If the file cannot be written.
@@ -120,19 +120,19 @@ class _Tap:
         self._last: list[bytes] = []
 
     def write(self, data: Any) -> int:
-        """Write bytes or an Arrow buffer, and return the number of bytes written.
+        """Write bytes or an Arrow buffer to the wrapped file, and keep a copy for `take_written`.
 
-        A copy is stored for `take_written`.
+        Return the number of bytes written.
         """
         self._last.append(bytes(data))
         return self._sink.write(self._last[-1])
 
     def flush(self) -> None:
-        """Flush the file, so that buffered data reach the operating system."""
+        """Flush the wrapped file, so that buffered data reach the operating system."""
         self._sink.flush()
 
     def tell(self) -> int:
-        """Return the number of bytes written so far."""
+        """Return the number of bytes written to the wrapped file so far."""
         return self._sink.tell()
 
     def take_written(self) -> memoryview:

@@ -1,7 +1,8 @@
 """Scratch tables: columns of numbers that are too long for memory, in a file without a name.
 
 Promise: the file is gone with the process, however that ends: nothing is left behind, and nothing has to be cleaned up.
-A disk without the room refuses before the work begins if the number of rows is known (`reserve`), else as it fills.
+If the disk is too small, the error is raised before the work begins if the number of rows is known (`reserve`),
+otherwise when the disk is full.
 
 Cost: the bytes of the rows on disk, written once; reading at the speed of the system's cache. Memory: one block.
 """

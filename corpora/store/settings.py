@@ -1,4 +1,4 @@
-"""Settings as facts: which of them determine bytes, and their checks.
+"""Settings: which of them determine an artifact's bytes, and how they are checked.
 
 A stage's settings are a frozen dataclass next to its owner. Every field enters the fingerprint, except one marked with
 `limit_field` (it decides whether a run may continue, not its output) and one marked with `later_field` that still has

@@ -10,8 +10,8 @@ grouped into tasks, how many workers there are, where they run and in which orde
     manifest = publish(place, stage)         one step: the manifest's appearance
 
 Only the store says what is done. A finished part has a record of its own, written after its files, so that an
-interrupted build resumes where it stopped. A part that another artifact of the same kind and name holds under the
-same part fingerprint, be it an older one or one that was never finished, is pointed to, not built again.
+interrupted build resumes where it stopped. If another artifact of the same kind and name, older or never finished,
+contains a part with the same fingerprint, that part is referred to and not built again.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -152,12 +152,12 @@ class Stage:
 
     @property
     def stage_folder(self) -> str:
-        """The folder, relative to the store, of all artifacts of this kind and name: `KIND/NAME`."""
+        """The folder, relative to the store, that contains this stage's artifacts for all settings: `KIND/NAME`."""
         return stage_folder(self.kind, self.name)
 
     @property
     def folder(self) -> str:
-        """The folder of this artifact, relative to its store: `KIND/NAME/FINGERPRINT`."""
+        """The folder of the artifact to build, relative to the store: `KIND/NAME/FINGERPRINT`."""
         return f"{self.stage_folder}/{self.fingerprint}"
 
     @property

@@ -1,8 +1,8 @@
-"""Reads tables: the columns and rows that are asked for, checked before they are decoded.
+"""Reads the requested columns and rows of tables, and verifies them before they are decoded.
 
-Promise: of a table only the record batches that hold the rows are touched, and of these only the columns that are
-named: only they are compared with their digests and decompressed. A column that is not what was written raises
-`Damaged`, which names the file; nothing of its batch comes out.
+Promise: only the record batches that contain the requested rows are read, and only their requested columns are compared
+with their digests and decompressed. If a column is not what was written, `Damaged` is raised, which names the file, and
+nothing of the batch is returned.
 
 Cost: checking takes a tenth of what unpacking takes (`benchmarks.tables` of commit 6bbde13), for the bytes are read
 once more at 10 GB a second or more; the ids of documents of 3 KB are read in a fortieth of the time of all columns.

@@ -480,7 +480,7 @@ def find_unread_files(
         recipe: The recipe.
         files_by_source: The raw files of each source, by source name.
         without_text: Paths of raw files that contain no text.
-        unopened: (name, path, error kind) of the files that could not be opened, by source name
+        unopened: The files that could not be opened, as (name, path, error kind) tuples by source name.
     """
     left = {name: [file for file in files if file.path not in without_text] for name, files in files_by_source.items()}
     read = {to_absolute(file.path) for files in left.values() for file in files}

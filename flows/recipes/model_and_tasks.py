@@ -214,7 +214,7 @@ def read_task_tables(
         table: The whole recipe, as `tomllib` reads it.
         path: Path of the recipe file, against whose folder relative paths are resolved.
         sources: Names of the recipe's sources.
-        has_model: True if the recipe trains a model
+        has_model: True if the recipe trains a model.
 
     Raises:
         InputError: If a setting is not valid, or there is a task but no model to fine-tune.

@@ -160,7 +160,7 @@ class Recipe:
         chosen: The `--set` settings of this and earlier commands for a folder without a recipe. None if a person wrote
             the recipe.
         replaced_text: The text of a folder's recipe before this command's settings were added.
-        is_scheduled: True if a schedule starts the run, which then skips damaged files and continues
+        is_scheduled: True if the run is started by a schedule. Such a run skips damaged files and continues.
     """
 
     name: str
@@ -503,7 +503,7 @@ def _resolve_source_path(table: Mapping[str, Any], fetched: bool, recipe: Path) 
 
     Args:
         table: The source's own settings; `path` must be a string.
-        fetched: True if the source's files are downloaded, so that `path` is a folder
+        fetched: True if the source's files are downloaded, so that `path` is a folder.
         recipe: Path of the recipe file, against whose folder relative paths are resolved.
 
     Raises:

@@ -311,7 +311,7 @@ def iter_figure_names(
         sources, vocabularies, shards: Names of these tables in the recipe.
         tasks: The `[[task]]` tables.
         steps: Kinds of the recipe's `[[step]]` tables.
-        has_model: True if the recipe trains a model
+        has_model: True if the recipe trains a model.
     """
     yield from (*SOURCE_FIGURES, "dropped", "dropped share", *CORPUS_FIGURES)
     yield from MODEL_FIGURES if has_model else ()
@@ -347,7 +347,7 @@ def iter_task_figures(entry: TaskEntry, several: bool) -> Iterator[str]:
 
     Args:
         entry: The `[[task]]` table.
-        several: True if the recipe has several tasks, so that metric names include the task's name in the recipe
+        several: True if the recipe has several tasks, so that metric names include the task's name in the recipe.
     """
     try:
         suite = entry.load_suite()

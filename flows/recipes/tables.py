@@ -28,7 +28,7 @@ def read_recipe_texts(folder: str) -> dict[str, str]:
     """Read the recipes in a folder of this package, and return their TOML texts by recipe name.
 
     Args:
-        folder: "shipped", "templates" or "published"
+        folder: "shipped", "templates" or "published".
     """
     place = files("flows.recipes") / folder
     names = sorted(file.name for file in place.iterdir() if file.name.endswith(".toml"))

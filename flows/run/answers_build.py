@@ -61,7 +61,7 @@ class AnswersJob:
         model: Folder and digest of the fine-tuned model.
         corpus: Folder and digest of the corpus.
         parts: The parts of the corpus to process.
-        answer_kind: "predict" or "embed"
+        answer_kind: "predict" or "embed".
         sources: Names of the sources whose documents are processed; if empty, those of all sources.
         work: Folder for temporary files.
     """
@@ -86,7 +86,7 @@ def plan_answers(
         corpus: Manifest of the corpus.
         since: Number of the last generation (raw files that one run added) whose documents already have predictions; 0
             if no documents have any.
-        answer_kind: "predict" for the answers of the model's task, or "embed" for vectors
+        answer_kind: "predict" for the answers of the model's task, or "embed" for vectors.
         sources: Names of the sources whose documents are processed; if empty, those of all sources.
     """
     chosen = tuple(sources)

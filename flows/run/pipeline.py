@@ -60,7 +60,7 @@ from trainer.tasks.build import plan_tasks
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """The results of a run, as manifests (descriptions) of its artifacts (stored stage results).
+    """The results of a run: the manifests (descriptions) of its artifacts (stored stage results).
 
     Attributes:
         documents: Manifests of the parsed documents, one for each source and generation (the raw files that one run
@@ -98,17 +98,17 @@ def run_recipe(
     tell: Callable[[str], None] = lambda line: None,
     settle: bool = False,
 ) -> Outcome:
-    """Build everything that a recipe asks for, stage by stage. Results that are already in the store are reused.
+    """Build all stages of a recipe, reusing results that are already in the store.
 
     Args:
         place: The store.
         recipe: The recipe.
-        lock: Content of the recipe's lock file (the raw files of each run), with the files' current paths.
-        perform: Builds the given pipeline stages and returns their manifests in the same order.
+        lock: The recipe's lock (the raw files of each run), with the files' current paths.
+        perform: Function that builds the given pipeline stages, and returns their manifests in the same order.
         tell: Called with a warning for each source that loses many documents to filter rules, but is too small to stop
             the run.
         settle: True to reuse the results of earlier generations (the raw files that one run added) without checking
-            their files, if the store has a corpus of them (`settled_generations.py`)
+            their files, if the store has a corpus of them. See `settled_generations.py`.
 
     Returns:
         The manifests of everything that was built or reused.
@@ -147,10 +147,10 @@ class ParsedSources:
     """The sources of all generations (the raw files that one run added), with the documents parsed from them.
 
     Attributes:
-        sources: (number of the generation, source) pairs
-        documents: Manifests (stored descriptions) of the documents of each pair, in the same order.
+        sources: Pairs of a generation number and a source.
+        documents: Manifest (stored description) of the documents of each pair, in the same order.
         tombstones: The documents to delete.
-        settled: The earlier generations whose results are reused without checking their files.
+        settled: The earlier generations (settled ones) whose results are reused without checking their files.
         corpus: Manifest of the corpus of these generations; None if there are none.
     """
 
@@ -169,10 +169,10 @@ def make_documents(place: Place, recipe: Recipe, lock: Lock, perform: Perform, s
     Args:
         place: The store.
         recipe: The recipe.
-        lock: Content of the recipe's lock file (the raw files of each run), with the files' current paths.
-        perform: Builds the given pipeline stages and returns their manifests in the same order.
+        lock: The recipe's lock (the raw files of each run), with the files' current paths.
+        perform: Function that builds the given pipeline stages, and returns their manifests in the same order.
         settle: True to reuse the results of earlier generations without checking their files, if the store has a corpus
-            of them
+            of them.
 
     Raises:
         InputError: If raw files are gone, and what was parsed from them is not in the store.
@@ -210,18 +210,18 @@ def make_documents(place: Place, recipe: Recipe, lock: Lock, perform: Perform, s
 def make_corpora(
     place: Place, recipe: Recipe, lock: Lock, parsed: ParsedSources, perform: Perform
 ) -> Iterator[tuple[int, Manifest]]:
-    """Build the corpus of each generation (the raw files that one run added), and yield (generation number, manifest).
+    """Build the corpus of each generation (the raw files that one run added), and yield (number, manifest) pairs.
 
-    A corpus contains the documents of all generations up to its number. Settled generations are reused without checking
-    their files. Of their corpora, only the last is yielded, and before it those up to the first one with documents that
-    the vocabulary can be trained on.
+    A corpus contains the documents of all generations up to its number. Settled generations (see `ParsedSources`) are
+    reused without checking their files. Of their corpora, only the last one is yielded, preceded by those up to the
+    first one whose documents the vocabulary can be trained on.
 
     Args:
         place: The store.
         recipe: The recipe.
-        lock: Content of the recipe's lock file (the raw files of each run).
+        lock: The recipe's lock (the raw files of each run).
         parsed: The documents of all generations.
-        perform: Builds the given stages and returns their manifests in the same order.
+        perform: Function that builds the given stages, and returns their manifests in the same order.
     """
     settled, corpus = parsed.settled, parsed.corpus
     for stage in settled.corpora[lock.vocabulary_generation - 1 : -1]:
@@ -253,7 +253,7 @@ def list_judged_sources(parsed: ParsedSources, lock: Lock) -> list[JudgedSource]
 
     Args:
         parsed: The documents of all generations.
-        lock: Content of the recipe's lock file (the raw files of each run).
+        lock: The recipe's lock (the raw files of each run).
     """
     return [
         JudgedSource(
@@ -276,13 +276,13 @@ def train_model(
     start: StartModel | None = None,
     teacher: StartModel | None = None,
 ) -> Manifest | None:
-    """Train the model of a recipe. Return its manifest, or None if the recipe trains no model.
+    """Train the model of a recipe, and return its manifest, or None if the recipe does not train a model.
 
     Args:
         place: The store.
         recipe: The recipe.
         vocabularies, shard_sets: Manifests (stored descriptions), by the names of their tables in the recipe.
-        perform: Builds the given stages and returns their manifests in the same order.
+        perform: Function that builds the given stages, and returns their manifests in the same order.
         start: The model that training starts from; None for random weights.
         teacher: The teacher model for distillation; None if there is none.
 
@@ -307,13 +307,13 @@ def train_model(
 
 
 def finetune_tasks(place: Place, recipe: Recipe, model: Manifest, perform: Perform) -> dict[str, Manifest]:
-    """Fine-tune the model on each task of a recipe. Tasks are trained one after another, since each uses all cores.
+    """Fine-tune the model on each task of a recipe, one after another, because each uses all cores.
 
     Args:
         place: The store.
         recipe: The recipe.
         model: Manifest (stored description) of the model to fine-tune.
-        perform: Builds the given stages and returns their manifests in the same order.
+        perform: Function that builds the given stages, and returns their manifests in the same order.
 
     Returns:
         The manifests of the fine-tuned models, by the names of the tasks in the recipe.
@@ -331,15 +331,14 @@ def finetune_tasks(place: Place, recipe: Recipe, model: Manifest, perform: Perfo
 def answer_documents(
     place: Place, recipe: Recipe, corpus: Manifest, tasks: Mapping[str, Manifest], perform: Perform
 ) -> None:
-    """Make predictions for the documents that no released model of the recipe has processed yet, and store them.
+    """Make and store predictions for the documents that no released model of the recipe has processed yet.
 
     Args:
         place: The store.
         recipe: The recipe.
         corpus: Manifest of the corpus.
-        tasks: Manifests of the fine-tuned models, by the names of their tasks; tasks without the setting `answers` are
-            skipped.
-        perform: Builds the given stages and returns their manifests in the same order.
+        tasks: Manifests of the fine-tuned models, by task name. Tasks without the setting `answers` are skipped.
+        perform: Function that builds the given stages, and returns their manifests in the same order.
     """
     for name, asked in ((entry.name, entry.settings) for entry in recipe.tasks if entry.settings.answers):
         generations = corpus.facts["generations"]

@@ -23,8 +23,8 @@ def find_reach(recipe: Recipe) -> Mapping[str, list[str]]:
     """List the programs that a recipe runs, the folders that it writes to, and the hosts that it contacts.
 
     Returns:
-        Lists of descriptions without repeats, under the keys "runs" (programs), "writes to" (folders) and "asks"
-        (hosts), such as {"writes to": ["store (store)"], ...}.
+        Lists of distinct descriptions under the keys "runs" (programs), "writes to" (folders) and "asks" (hosts), such
+        as {"writes to": ["store (store)"], ...}.
     """
     found = {"runs": _iter_programs(recipe), "writes to": _iter_folders(recipe), "asks": _iter_hosts(recipe)}
     return {what: list(dict.fromkeys(map(to_printable, lines))) for what, lines in found.items()}
@@ -74,7 +74,7 @@ def _iter_hosts(recipe: Recipe) -> Iterator[str]:
 def _iter_fetch_hosts(settings: AcquireSettings) -> Iterator[str]:
     """Yield the hosts that a download starts from.
 
-    A downloaded list of URLs may refer to other hosts; for such a list, a line that says so is yielded.
+    A downloaded list of URLs may contain other hosts. For such a list, a line that says so is yielded.
     """
     published = PUBLISHERS.get(settings.catalogue)
     base = settings.mirror or published

@@ -39,13 +39,13 @@ NEW, UNCHANGED = "new", "nothing it depends on has changed"  # the reasons of mo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedStage:
-    """What a run would do with one pipeline stage.
+    """The plan for one pipeline stage: what a run would do with it.
 
     Attributes:
         stage: Kind and name of the stage, such as "shards/news".
         state: "reuse", "mend" (rebuild damaged parts), "go on" (resume an unfinished build), "build", or "follows"
-            (cannot be planned yet, because it depends on a stage to build)
-        parts, missing: Number of parts (file sets of the output), and of the parts that are not built yet.
+            (cannot be planned yet, because it depends on a stage to build).
+        parts, missing: Number of all parts (output file sets), and of parts that are not built yet.
         reason: Explanation of the state.
         manifest: Description of the stage's stored result; None if there is no result yet.
         notice: A warning about the stage; "" if there is none.
@@ -60,20 +60,20 @@ class PlannedStage:
     notice: str = field(default="", compare=False)
 
     def to_json(self) -> dict[str, Json]:
-        """Return the planned stage as a dict with the keys stage, state, parts, missing and reason, for scripts."""
+        """Convert the plan to a dict for JSON output, with the keys stage, state, parts, missing and reason."""
         return {name: getattr(self, name) for name in ("stage", "state", "parts", "missing", "reason")}
 
 
 class _StageMissing(Exception):
-    """Raised when a plan cannot continue, because later stages are planned from a stage that does not exist yet."""
+    """Raised when planning cannot continue because later stages depend on a stage that does not exist yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPlan:
-    """What a run of a recipe would do now.
+    """The plan of a run: what it would do now.
 
     Attributes:
-        notes: Lines about the raw files, for people.
+        notes: Lines about the raw files for the user.
         inputs: The files that were found, as JSON by source name (`build_unread_json`).
         stages: The stages in the order of the run.
         lock: Content of the lock file (the raw files of each run) that the run would start with.
@@ -86,13 +86,13 @@ class RunPlan:
 
 
 def plan_recipe(recipe: Recipe, home: Path) -> RunPlan:
-    """Find the raw files of a recipe and plan what a run would do now.
+    """Find the raw files of a recipe, and plan what a run would do now.
 
     Builds nothing and writes nothing to the store.
 
     Args:
         recipe: The recipe.
-        home: The CLOZE_HOME folder (caches); contains the cache of raw file digests.
+        home: The CLOZE_HOME folder. It contains the cache of raw file digests.
 
     Raises:
         InputError: If raw files, labeled files or models are missing, or a run would stop with an InputError.
@@ -111,13 +111,13 @@ def plan_run(
 ) -> list[PlannedStage]:
     """Plan a run of a recipe, one pipeline stage after another.
 
-    Reads descriptions of stored results, deduplication decisions and vocabularies, and writes nothing.
+    This reads descriptions of stored results, deduplication decisions and vocabularies, and writes nothing.
 
     Args:
         place: The store.
         recipe: The recipe.
-        lock: Content of the recipe's lock file (the raw files of each run), with the files' current paths.
-        tell: Called with a line about each raw file that a run would skip; the lock file is not changed.
+        lock: The recipe's lock (the raw files of each run), with the files' current paths.
+        tell: Called with a line about each raw file that a run would skip. The lock file is not changed.
 
     Raises:
         InputError: If a run would stop with an InputError, for example because filter rules drop too many documents.
@@ -148,11 +148,11 @@ def plan_run(
 def _inspect_stages(
     place: Place, damage: DamageTracker, planned: list[PlannedStage], stages: Sequence[Stage]
 ) -> list[Manifest]:
-    """Append what a run would do with each stage to `planned`, and return the manifests (stored descriptions) in order.
+    """Append the plan for each stage to `planned`, and return the stages' manifests (stored descriptions) in order.
 
     Args:
         place: The store.
-        damage: The damaged files, which count as missing.
+        damage: The damaged files. They count as missing.
         planned: List to append to.
         stages: The stages to inspect.
 
@@ -170,12 +170,12 @@ def _inspect_stages(
 
 
 def _list_following(recipe: Recipe, lock: Lock, planned: Sequence[PlannedStage]) -> list[PlannedStage]:
-    """List the stages that come after those in `planned`, in the order of the run, each with the state "follows".
+    """List the stages that come after those in `planned`, with the state "follows", in the order of the run.
 
     Args:
         recipe: The recipe.
-        lock: Content of its lock file (the raw files of each run).
-        planned: The stages that are planned already.
+        lock: The recipe's lock (the raw files of each run).
+        planned: The stages that are already planned.
     """
     recipe, _ = with_start_model(recipe, lock)
     parsed = {entry.stage for entry in planned if entry.stage.startswith("documents/")}
@@ -235,7 +235,7 @@ def explain(stage: Stage, survey: Survey, faults: Sequence[Damaged] = ()) -> str
 
     Args:
         stage: The stage.
-        survey: Which results of the stage the store contains.
+        survey: The results of the stage that the store contains.
         faults: The damaged files that make the stage's result incomplete.
     """
     if survey.manifest is not None:
@@ -261,7 +261,7 @@ def explain(stage: Stage, survey: Survey, faults: Sequence[Damaged] = ()) -> str
 
 
 def find_differences(stage: Stage, other: Manifest) -> dict[str, list[str]]:
-    """Return the differences between a stage and an artifact (stored result) of the same kind and name.
+    """Find the differences between a stage and an artifact (stored result) of the same kind and name.
 
     Returns:
         Lists of descriptions under the keys "settings", "new version" (of Cloze's code or a library), "new data" (raw
@@ -285,7 +285,7 @@ def find_differences(stage: Stage, other: Manifest) -> dict[str, list[str]]:
 
 
 def list_changed_settings(before: Json, after: Json, path: str = "") -> list[str]:
-    """List the changed values of two nested settings, as "dotted.key before -> after".
+    """List the values that differ between two nested settings, as "dotted.key before -> after".
 
     Args:
         before: The earlier settings, nested as in JSON.

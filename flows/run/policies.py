@@ -48,5 +48,5 @@ def group_parts(parts: Sequence[Item], workers: int) -> list[Sequence[Item]]:
 
 
 def choose_num_threads(workers: int) -> int:
-    """Choose the number of threads that wait for worker processes. These threads do no work themselves."""
+    """Choose the number of threads that wait for worker processes, without doing work themselves."""
     return max(16, 2 * workers)

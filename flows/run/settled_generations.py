@@ -30,15 +30,16 @@ NumberedSources = Sequence[tuple[int, SourceEntry]]  # the sources of all genera
 
 @dataclass(frozen=True, kw_only=True)
 class SettledGenerations:
-    """The settled generations (raw files that one run added): their results are reused without checking the files.
+    """The settled generations (the raw files that one run added). Their results are reused without checking files.
 
     Attributes:
         number: Number of settled generations, counted from the first.
         documents: Manifests (descriptions) of the parsed documents, one for each source of each generation.
-        signatures: Stages of the documents' signatures (for finding duplicates), in the same order, without parts.
-        verdicts: Stages of the deduplication decisions (which documents are kept), one for each generation, without
+        signatures: Stages that computed the documents' signatures (for finding duplicates), in the same order, without
             parts.
-        corpora: Stages of the corpora, one for each generation, without parts.
+        verdicts: Stages that made the deduplication decisions (which documents are kept), one for each generation,
+            without parts.
+        corpora: Stages that built the corpora, one for each generation, without parts.
     """
 
     number: int = 0
@@ -49,7 +50,7 @@ class SettledGenerations:
 
     @property
     def folders(self) -> tuple[str, ...]:
-        """Folders of all these results in the store, each after the results that it was built from."""
+        """The folders of all these results in the store. Each comes after the results that it was built from."""
         stages = (*self.signatures, *self.verdicts, *self.corpora)
         return tuple(each.folder for each in self.documents) + tuple(stage.folder for stage in stages)
 
@@ -70,13 +71,13 @@ def find_settled(
     Args:
         place: The store.
         recipe: The recipe.
-        sources: (generation number, source) pairs of all generations
-        before: Number of the newest generation, which is never settled.
-        documents_of: Plans the parsing stage of a source in a generation, without its parts (file sets).
+        sources: Pairs of a generation number and a source, for all generations.
+        before: Number of the newest generation. This generation is never settled.
+        documents_of: Function that plans the stage that parses a source in a generation, without parts (file sets).
         tombstones: The documents to delete.
 
     Returns:
-        All generations up to the newest one that is complete; NOTHING_SETTLED if there is none.
+        All generations up to the newest one that is complete, or NOTHING_SETTLED if there is none.
     """
     sources = [(number, entry) for number, entry in sources if number < before]
     documents = [documents_of(number, entry) for number, entry in sources]
@@ -110,17 +111,17 @@ def find_settled(
 def read_settled_inputs(
     place: Place, settled: SettledGenerations, sources: NumberedSources, documents: Sequence[Manifest]
 ) -> tuple[tuple[Input, ...], list[Generation]]:
-    """Read what later generations need from the settled generations, whose files are reused without checking them.
+    """Read what later generations need from the settled ones (those whose results are reused without checking files).
 
     Args:
         place: The store.
         settled: The settled generations.
-        sources: (generation number, source) pairs of all generations
+        sources: Pairs of a generation number and a source, for all generations.
         documents: Manifests (descriptions) of the parsed documents of each pair, in the same order.
 
     Returns:
-        (inputs, generations): the inputs of the deduplication decisions (documents and their signatures), and the
-        settled generations with their decisions.
+        The inputs of the deduplication decisions (documents and their signatures), and the settled generations with
+        their decisions.
 
     Raises:
         Damaged: If a manifest is missing or damaged.
@@ -147,7 +148,7 @@ def read_published(place: Place, stages: Sequence[Stage]) -> list[Manifest]:
 
 
 def read_judged_documents(place: Place, verdicts: Manifest) -> list[Manifest]:
-    """Return the manifests of the parsed documents that were deduplicated together, in the order of that deduplication.
+    """Return the manifests of parsed documents that were deduplicated together, in the order of the deduplication.
 
     Documents that are no longer in the store are omitted.
 
@@ -166,7 +167,7 @@ def build_inputs(
     """Build the inputs of deduplication: documents and their signatures, with generation and source priority.
 
     Args:
-        sources: (generation number, source) pairs
+        sources: Pairs of a generation number and a source.
         documents, signatures: Manifests (stored descriptions) for each pair, in the same order.
     """
     return tuple(

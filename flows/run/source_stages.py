@@ -24,13 +24,13 @@ from flows.run.record.counts_text import format_count
 def make_statistics(place: Place, recipe: Recipe, lock: Lock, perform: Perform) -> dict[str, Manifest]:
     """Build the statistics that some sources need before their documents are parsed.
 
-    They are computed from the raw files of the first run that found files of the source.
+    They are computed from the raw files of the first run that found files for the source.
 
     Args:
         place: The store.
         recipe: The recipe.
-        lock: Content of the recipe's lock file (the raw files of each run), with the files' current paths.
-        perform: Builds the given pipeline stages and returns their manifests in the same order.
+        lock: The recipe's lock (the raw files of each run), with the files' current paths.
+        perform: Function that builds the given pipeline stages, and returns their manifests in the same order.
 
     Returns:
         The manifests (descriptions) of the statistics, by source name. Sources that need no statistics are omitted.
@@ -68,14 +68,14 @@ def list_readable(lock: Lock, entry: SourceEntry, files: Mapping[str, Sequence[R
 def build_documents_plan(
     entry: SourceEntry, lock: Lock, number: int, statistics: Manifest | None = None
 ) -> Callable[..., Stage]:
-    """Return a function that plans the stage that parses one source in one generation.
+    """Return a function that plans the parsing of one source in one generation.
 
     A generation is the raw files that one run added. If the function is called with `with_parts=False`, no raw file is
     opened, and the stage has no parts (file sets that are built separately).
 
     Args:
         entry: The source.
-        lock: Content of the recipe's lock file (the raw files of each run), with the files' current paths.
+        lock: The recipe's lock (the raw files of each run), with the files' current paths.
         number: One-based number of the generation.
         statistics: Manifest of the source's statistics; None if the source needs none.
     """
@@ -93,15 +93,15 @@ def build_documents_plan(
 
 
 def plan_from_raw_or_store(place: Place, name: str, raw: Sequence[RawFile], plan: Callable[..., Stage]) -> Stage:
-    """Plan a stage that reads raw files. If some of them are gone, plan it only to find its result in the store.
+    """Plan a stage that reads raw files. If raw files are gone, the plan is only used to find its result in the store.
 
     In the second case, the returned stage has no parts (file sets to build).
 
     Args:
         place: The store.
         name: Name of the source, for messages.
-        raw: The raw files; the path of a file that is gone is "".
-        plan: Plans the stage; called with `with_parts=False` for a stage without parts.
+        raw: The raw files. The path of a file that is gone is "".
+        plan: Function that plans the stage. It is called with `with_parts=False` for a stage without parts.
 
     Raises:
         InputError: If raw files are gone, and the stage's results are missing from the store or damaged.

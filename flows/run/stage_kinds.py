@@ -35,29 +35,29 @@ class StageKind:
     """Everything that other modules need to know about the pipeline stages of one kind.
 
     Attributes:
-        group: Line of the run's progress that the stages belong to, and tag of their tasks.
-        names: Returns the names of the recipe's sources or tables that have an artifact (stored result) of this kind;
-            one by default.
-        has_many: True if only a corpus of hundreds of parts has this stage, so that plans do not list it
-        is_planned_from: True if the next stage is planned from the rows of the artifact, not only from its manifest
-        rows: By table name, the word for a row (or its singular and plural), if it differs from the table name.
-        steps: Titles of steps in the record counts of a run, by a regular expression for the unit that is counted; the
-            groups of the expression are inserted into the title, and the group `unit`, if present, becomes the step's
-            unit.
-        seconds, disk_bytes, memory_bytes, scratch_bytes: Rates of processor time, disk space, memory (in addition to
-            the command itself), and temporary files.
-        is_alone: True if the stage is built by a single process that uses all cores
-        is_per_source: True if there is a stage for each source
-        is_per_generation: True if there is a stage for each generation (the raw files that one run added)
-        grows: True if a new generation adds parts to the stage, so that only these parts cost; they are built in
-            parallel
+        group: Name of the group that the stages belong to, in the progress of a run and as a tag of their tasks.
+        names: Function that returns the names of the recipe's sources or tables that have an artifact (stored result)
+            of this kind. By default, there is one.
+        has_many: True if only a corpus of hundreds of parts has this stage, so that plans do not list it.
+        is_planned_from: True if the next stage is planned from the rows of the artifact, not only from its manifest.
+        rows: The word for a row (or its singular and plural) by table name, if it differs from the table name.
+        steps: Titles of steps in the record counts of a run, by a regular expression for the unit that is counted. The
+            expression's groups are inserted into the title. The group `unit`, if present, becomes the step's unit.
+        seconds, disk_bytes, memory_bytes, scratch_bytes: Rates of CPU time, disk space, memory (in addition to the
+            command itself), and temporary files.
+        is_alone: True if the stage is built by a single process that uses all cores.
+        is_per_source: True if there is a stage for each source.
+        is_per_generation: True if there is a stage for each generation (the raw files that one run added).
+        grows: True if a new generation adds parts to the stage, so that only these parts have a cost. They are built in
+            parallel.
         counts: Which of "documents" and "tokens" a plan counts.
         memory_remedy: Advice if memory is too small; "" for the default (fewer workers, fewer files or a larger
             machine).
-        is_released: True if releases include the artifact
-        folder: Folder of the artifact in an exported release; if it ends with a slash, the artifact's name is appended;
+        is_released: True if releases include the artifact.
+        folder: Folder of the artifact in an exported release. If it ends with a slash, the artifact's name is appended.
             "" if the artifact is not exported.
-        has_answers: True if the files are Parquet with a row for each document, by `id`, which `cloze trace` displays
+        has_answers: True if the files are Parquet files with a row for each document, identified by `id`. `cloze trace`
+            displays them.
     """
 
     group: str
@@ -85,8 +85,7 @@ class StageKind:
 
         Args:
             recipe: The recipe.
-            rules: The word counting rules, by the name of the vocabulary; vocabularies without a known rule are
-                omitted.
+            rules: The word counting rules, by vocabulary name. Vocabularies without a known rule are omitted.
         """
         names = self.names(recipe, rules)
         return [*names] if self.is_per_source else [*map(recipe.name_artifact, names)]
@@ -240,5 +239,5 @@ STAGES: dict[str, StageKind] = {  # in the order in which a run builds them
 
 
 def get_stage_index(kind: str) -> int:
-    """Return the zero-based position of a kind in a run's stages. Raises ValueError for an unknown kind."""
+    """Return the zero-based position of a kind among a run's stages. Raises ValueError if the kind is unknown."""
     return [*STAGES].index(kind)

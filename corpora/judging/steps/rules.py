@@ -1,9 +1,10 @@
-"""Quality rules: which documents are dropped for what they look like, each rule named and with its threshold.
+"""Quality rules: which documents are dropped because of their form. Each rule has a name and a threshold.
 
 Thresholds are set for English, and hold for a document in another language as its table says
 (`corpora.text.counts.languages`): stop words are its own, the mean length of words is measured by its own, words of
-scripts without spaces are runs of characters. What a language has no table for is not judged in it. Shares of lines of
-bullets and ellipses are judged from five lines on, for a line of speech may begin with a dash or end in dots.
+scripts without spaces are runs of characters. Rules that need a table are not applied to languages without one. Shares
+of lines of bullets and ellipses are judged from five lines on, for a line of speech may begin with a dash or end in
+dots.
 
 Promise: a document is dropped by the first rule it fails, in the order of `DETAILS`; `judge`, the definition, and
 `judge_texts`, for a column, agree on it exactly. A rule compares integer counts with a threshold, so nothing depends
@@ -355,7 +356,7 @@ def _format_detail(reason: str, measured: dict[str, Any], language: str) -> str:
 
 
 def judge_texts(texts: pa.Array, settings: RulesSettings, languages: Sequence[str] | None = None) -> Int16s:
-    """Judge each row of a large_string column without nulls by the rules.
+    """Apply the rules to each row of a large_string column without nulls.
 
     Args:
         texts: The documents.
@@ -373,7 +374,7 @@ def judge_texts(texts: pa.Array, settings: RulesSettings, languages: Sequence[st
 
 
 def judge_counts(counts: Counts, settings: RulesSettings, languages: Sequence[str]) -> Int16s:
-    """Judge each row by counts that were computed before.
+    """Apply the rules to rows whose counts have already been computed.
 
     Args:
         counts: Counts of the rows.

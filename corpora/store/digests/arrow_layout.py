@@ -70,7 +70,7 @@ class BatchChecks:
         return self.offset + self.metadata_bytes + self.body_bytes
 
     def to_json(self) -> dict[str, Any]:
-        """Convert to the JSON object that is stored in part records.
+        """Convert the checks of this batch to the JSON object that is stored in part records.
 
         The keys are "rows", "bytes" (offset, length of the metadata, length of the body), "content", "digests" and, if
         the rows are sorted, "keys" (first and last).
@@ -126,7 +126,7 @@ class TableChecks:
         return self.batches[-1].end if self.batches else self.head_bytes
 
     def to_json(self) -> dict[str, Any]:
-        """Convert to the JSON object that is stored in part records.
+        """Convert the checks of this file to the JSON object that is stored in part records.
 
         The keys are the attributes. `batches` is a list of the objects from `BatchChecks.to_json`.
         """

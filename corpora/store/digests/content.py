@@ -1,4 +1,4 @@
-"""Content: what came out, as one number that does not depend on how it was cut.
+"""Content: a digest of rows that does not depend on how they are divided.
 
 `compute_content` digests the logical rows of a table in order. The digest of two tables one after the other is the sum
 of their digests (`Content.__add__`), so it is the same whatever parts, files or record batches the rows were written

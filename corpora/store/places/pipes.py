@@ -1,4 +1,4 @@
-"""Pipes as inputs: one that nobody writes to is refused after a while, instead of being waited for without end."""
+"""Pipes as inputs: a pipe that nobody writes to is refused after a while, instead of blocking forever."""
 
 import os
 import select

@@ -355,7 +355,7 @@ class HashingSink:
         self.size_bytes = 0
 
     def write(self, data: Any) -> int:
-        """Write bytes or an Arrow buffer, and return the number of bytes written.
+        """Write bytes or an Arrow buffer, and count and hash them. Return the number of bytes written.
 
         Raises:
             InputError: If the data cannot be written.

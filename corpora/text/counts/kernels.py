@@ -195,7 +195,7 @@ def _read_last(text: Bytes, end: int) -> tuple[int, bool]:
 
 @kernel
 def _join_paragraphs(paragraphs: int, scratch: Scratch, spans: Int64s) -> int:
-    """Replace the spans of lines by the spans of paragraphs, in place. Return the total number of characters.
+    """Replace the spans of lines with the spans of paragraphs, in place. Return the total number of characters.
 
     Args:
         paragraphs: Number of paragraphs.

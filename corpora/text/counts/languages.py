@@ -112,9 +112,9 @@ def find_terms(language: str) -> BoundTerms:
 
 
 def find_column_terms(languages: Sequence[str]) -> BoundTerms:
-    """Return the adjustments of the English bounds for a column of documents, as arrays of the values of `find_terms`.
+    """Return the adjustments of the English bounds for a column of documents.
 
-    `languages` has the language code of each document.
+    Its fields are arrays of the values from `find_terms`. `languages` contains the language code of each document.
     """
     rows = [find_terms(language) for language in languages]
     return BoundTerms(*(np.array([row[place] for row in rows], kind) for place, kind in enumerate(_KINDS)))

@@ -70,10 +70,10 @@ _INLINE_CODES = tuple(map(ord, INLINE_BULLETS))
 def _mark(data: Bytes, start: int, stop: int, marks: Bytes, colon_bytes: tuple[int, int]) -> None:
     """Write a 1 to `marks` for each byte of a block at which a sentence could end, otherwise 0.
 
-    Candidates are newlines, terminators, closing parentheses, bullets, and three equal characters (a drawn line). Of
-    three bytes E2 80 A2 to E2 80 A6 are "•", "‣" and "…", with E2 80 BD for "‽"; E2 81, E2 96 and E2 97 hold the other
-    bullets; E3 80 82 is "。", EF BC and EF BD hold the other wide terminators. Other scripts have D8 9F, DB 94, D6 89,
-    E0 A5 A4 and A5, E0 BC, E1 81, E1 8D and E1 9F; some of these are letters.
+    Candidates are newlines, terminators, closing parentheses, bullets, and three equal characters (a drawn line). In
+    UTF-8, "•", "‣" and "…" are among E2 80 A2 to E2 80 A6, and "‽" is E2 80 BD. The other bullets begin with E2 81, E2
+    96 or E2 97. "。" is E3 80 82, and the other wide terminators begin with EF BC or EF BD. The terminators of other
+    scripts begin with D8 9F, DB 94, D6 89, E0 A5 A4, E0 A5 A5, E0 BC, E1 81, E1 8D or E1 9F, as do some letters.
 
     Args:
         data: UTF-8 bytes of all rows.
@@ -112,7 +112,7 @@ def _mark(data: Bytes, start: int, stop: int, marks: Bytes, colon_bytes: tuple[i
 
 @kernel
 def find_colon_bytes(manner: int) -> tuple[int, int]:
-    """Return two bytes that can end a sentence in a language: first ":" or space, then ";". 10 stands for none.
+    """Return two bytes that can end a sentence in a language: first ":" or space, then ";". 10 means none.
 
     `manner` is the sum of bit flags in `Language.manner`.
     """

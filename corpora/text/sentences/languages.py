@@ -56,8 +56,8 @@ def read_word_lists() -> dict[str, dict[int, str]]:
     """Read the words that the sentence splitter knows, from words.tsv.
 
     Returns:
-        Space-separated words by language code and kind (a bit flag, such as NEVER_ENDS). The code "shared" has the
-        words of all languages but English.
+        Space-separated words by language code and kind (a bit flag, such as NEVER_ENDS). The words under the code
+        "shared" are used for every language except English.
     """
     lists: dict[str, dict[int, str]] = {}
     for line in files("corpora.text.sentences").joinpath("words.tsv").read_text("utf-8").splitlines():
@@ -97,11 +97,11 @@ ORDINAL, INITIAL_I, COLON, SEMICOLON, ELISION, NOUNS, SPACED = 1, 2, 4, 8, 16, 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Language:
-    """The splitter's data for a language: its words with their kinds, and its further conventions (bit flags).
+    """The splitter's data for a language: its words with their kinds, and its other conventions.
 
     code:   ISO 639 code; "" for an uncertain language, "*" for one without its own word list
     words:  kinds of each word, which is at most eight bytes of UTF-8 with ASCII letters in lower case
-    manner: further conventions of the language (bit flags)
+    manner: other conventions of the language (bit flags)
     cased:  whether the text contains capitals
     """
 

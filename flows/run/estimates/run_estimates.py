@@ -200,7 +200,7 @@ class _RunSizes:
         The units are those of `compute_training_work`, `compute_task_work` and `compute_answer_work`.
 
         Args:
-            kind: "models", "tasks" or "answers"
+            kind: "models", "tasks" or "answers".
             name: Name of the stage's artifact (stored result).
         """
         model = self.recipe.model

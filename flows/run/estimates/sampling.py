@@ -40,7 +40,7 @@ class SourceSample:
         raw_bytes: Total size of the raw files.
         reading_seconds: Estimated CPU time, in seconds, for reading and parsing all raw files, without one-time
             initialization.
-        cut_short: True if the time limit was reached before the sample was complete
+        cut_short: True if the time limit was reached before the sample was complete.
     """
 
     records: float

@@ -93,7 +93,7 @@ def judge_sources(recipe: Recipe, lock: Lock, planned: Sequence[PlannedStage]) -
 
     Args:
         recipe: The recipe.
-        lock: Content of the recipe's lock file (the raw files of each run).
+        lock: The recipe's lock (the raw files of each run).
         planned: What a run would do with each stage. This shows which documents are already in the store.
 
     Raises:
@@ -118,7 +118,7 @@ def _split_files(entry: SourceEntry, lock: Lock, states: Sequence[str]) -> tuple
 
     Args:
         entry: The source.
-        lock: Content of the recipe's lock file (the raw files of each run).
+        lock: The recipe's lock (the raw files of each run).
         states: Planned state of parsing the source in each generation (the raw files that one run added), such as
             "reuse".
     """

@@ -166,7 +166,7 @@ def _count_row_tokens(task: Task, file: FileSettings, length: int, labelled: boo
         task: The task. It determines the columns of the file.
         file: The labeled file.
         length: Maximum number of tokens that the model reads. Longer rows count as this many.
-        labelled: False if the file has no labels
+        labelled: False if the file has no labels.
 
     Raises:
         InputError: If the file cannot be read.

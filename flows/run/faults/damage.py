@@ -62,7 +62,7 @@ DAMAGE_LIST = "damaged.json"
 
 
 def read_damage_list(place: Place) -> dict[str, str]:
-    """Read the store's list of damaged files, which `cloze verify` writes, as {path: description of the damage}.
+    """Read the list of damaged files that `cloze verify` wrote to a store, as {path: description of the damage}.
 
     Returns {} if there is no list.
 
@@ -83,7 +83,7 @@ def read_damage_list(place: Place) -> dict[str, str]:
 
 
 def write_damage_list(place: Place, damaged: Mapping[str, str]) -> None:
-    """Write the store's list of damaged files, or remove the list if nothing is damaged.
+    """Write a store's list of damaged files, or remove the list if nothing is damaged.
 
     Args:
         place: The store.
@@ -105,8 +105,8 @@ class DamageTracker:
     Attributes:
         place: The store.
         tell: Called with a line about each damaged file.
-        damaged: The damage of each file that is damaged and not rebuilt yet, by path relative to the store.
-        listed: Paths of the damaged files that are on the store's list.
+        damaged: Description of the damage of each file that was not rebuilt yet, by path relative to the store.
+        listed: Paths of the files on the store's list of damaged files.
         rebuilt: Paths of the files that were rebuilt.
     """
 
@@ -118,7 +118,7 @@ class DamageTracker:
     _told: set[str] = field(default_factory=set)
 
     def mark_listed(self, names: Collection[str]) -> None:
-        """Mark the listed files of artifacts (stored stage results) with the given names as damaged.
+        """Mark the files on the store's damage list that belong to artifacts (stored stage results) with given names.
 
         Args:
             names: Names of the artifacts, such as those that a recipe builds.
@@ -134,11 +134,12 @@ class DamageTracker:
             self.tell(f"`cloze verify` found {files} damaged. What this recipe makes of them is built again.")
 
     def mark_damaged(self, fault: Damaged) -> None:
-        """Mark a file as damaged, so that the next `survey` of its stage reports its part (file set) as missing.
+        """Mark a file as damaged. The next `survey` of its stage then reports its part (file set) as missing.
 
         Raises:
-            InputError: If the file was already rebuilt in this run, so rebuilding it would not help.
-            Damaged: `fault`, if the file is already marked, because no stage of this run can rebuild it.
+            InputError: If the file was already rebuilt in this run, so that rebuilding it would not help.
+            Damaged: Raised with `fault` if the file is already marked, because then no stage of this run can rebuild
+                it.
         """
         if fault.path in self.rebuilt:
             raise InputError(
@@ -157,7 +158,7 @@ class DamageTracker:
         marked. Damage in the results of other stages is only reported.
 
         Raises:
-            InputError: If damaged files cannot be rebuilt, because the raw files they were built from are gone.
+            InputError: If damaged files cannot be rebuilt because the raw files that they were built from are gone.
         """
         survey = survey_stage(self.place, stage, self.damaged)
         if self._leave_lost(stage, list_lost_parts(stage, survey)):
@@ -177,9 +178,9 @@ class DamageTracker:
         return survey
 
     def _leave_lost(self, stage: Stage, names: Collection[str]) -> bool:
-        """Unmark files of parts that cannot be rebuilt, if the store's list has them. Return True if there are any.
+        """Unmark files of parts that cannot be rebuilt, if they are on the store's list. Returns True if there are any.
 
-        Reading one of these files still stops a run.
+        A run that reads one of these files still stops.
 
         Args:
             stage: The stage.
@@ -213,11 +214,11 @@ class DamageTracker:
                         self._unmark({path})
 
     def list_faults(self, stage: Stage, survey: Survey) -> tuple[Damaged, ...]:
-        """Return the damaged files that make a stage's result incomplete; () if the result is complete.
+        """Return the damaged files that make a stage's result incomplete, or () if the result is complete.
 
         Args:
             stage: The stage.
-            survey: Which results of the stage the store contains.
+            survey: The results of the stage that the store contains.
         """
         if survey.manifest is not None:
             return ()
@@ -225,14 +226,14 @@ class DamageTracker:
         return tuple(fault for path, fault in self.damaged.items() if path.startswith(f"{where}/"))
 
     def refuse_changed_inputs(self, stage: Stage, survey: Survey) -> None:
-        """Check that the raw files for rebuilding damaged parts (file sets) still have their recorded content.
+        """Check that the raw files needed to rebuild damaged parts (file sets) still have their recorded content.
 
-        Each of these raw files is read once, since whatever damaged the store may also have changed raw files without
+        Each of these raw files is read once, because the cause of the damage may have changed raw files without
         changing their size or times.
 
         Args:
             stage: The stage.
-            survey: Which results of the stage the store contains.
+            survey: The results of the stage that the store contains.
 
         Raises:
             InputError: If the content of a file has changed.
@@ -306,11 +307,11 @@ class DamageTracker:
 
 
 def run_past_damage(run: Callable[[], Result], damage: DamageTracker) -> Result:
-    """Call `run` again and again until it finishes, so that damaged files are rebuilt. Return its last result.
+    """Call `run` repeatedly until it finishes, so that damaged files are rebuilt, and return its result.
 
     Args:
-        run: Called without arguments; each file that a `Damaged` error of it names is marked before the next call.
-        damage: The damaged files of the store, which `run` must treat as missing.
+        run: Function without arguments. If it raises `Damaged`, the damaged file is marked before the next call.
+        damage: The damaged files of the store. `run` must treat them as missing.
 
     Raises:
         InputError: If a rebuilt file is damaged again. Other exceptions from `run` are passed on.
@@ -328,7 +329,7 @@ def list_lost_parts(stage: Stage, survey: Survey) -> list[str]:
 
     Args:
         stage: The stage.
-        survey: Which results of the stage the store contains.
+        survey: The results of the stage that the store contains.
     """
     planned = {part.name for part in stage.parts}
     return [name for name in survey.damaged if name not in planned]
@@ -338,11 +339,11 @@ MAX_QUARANTINED = 20  # in one run; if more records end their workers, the recor
 
 
 def add_to_quarantine(recipe: Recipe, lock: Lock, error: WorkerDied, tell: Callable[[str], None]) -> Lock:
-    """Quarantine the record that crashed a worker process: add it to the lock file, so that all runs skip it.
+    """Quarantine a record that crashed a worker process: add it to the lock file, so that all runs skip it.
 
     Args:
-        recipe: The recipe, next to which the lock file is.
-        lock: Content of the lock file with which the run began.
+        recipe: The recipe. The lock file is next to it.
+        lock: Content of the lock file at the start of the run.
         error: The crash, which includes the record's location.
         tell: Called with a line about the record.
 
@@ -362,7 +363,7 @@ def describe_record(lock: Lock, location: str) -> str:
     """Describe a quarantined record by its byte position and raw file.
 
     Args:
-        lock: Content of the lock file, which knows the names of raw files.
+        lock: Content of the lock file. It is used to find the name of the raw file.
         location: Sha256 of the raw file, stream number (-1 if the file has no streams) and byte offset,
             space-separated.
 
@@ -377,10 +378,10 @@ def describe_record(lock: Lock, location: str) -> str:
 
 
 def explain_deaths(error: WorkerDied) -> str:
-    """Return the error message for a task that crashed at every attempt, but not always at the same record.
+    """Build the error message for a task that crashed on every attempt, but not always at the same record.
 
     Args:
-        error: The last crash, which begins the message.
+        error: The last crash. Its text comes first in the message.
     """
     return (
         f"{error} Each attempt ended, and no one record is to blame. If memory ran out, run with fewer `--workers`; "
@@ -409,17 +410,17 @@ NO_LOCATION = (0, "")  # the place of a file that is in no generation
 def find_set_aside(
     lock: Lock, documents: Sequence[Manifest], looked: Mapping[str, FileCounts], before: Collection[SetAside]
 ) -> tuple[SetAside, ...]:
-    """List the records and files that a run skips because they cannot be read, as counts by kind and place.
+    """Count the records and files that a run skips because they cannot be read, by kind and place.
 
     Args:
         lock: Content of the run's lock file.
         documents: Manifests of the parsed documents of all sources, both newly built and reused.
-        looked: Counts of the other files found next to a source's raw files, by source name.
-        before: What the previous completed run skipped; used to count what is newly skipped.
+        looked: Counts of the other files that were found next to each source's raw files, by source name.
+        before: What the previous completed run skipped. It is used to count what is skipped for the first time.
 
     Returns:
         One entry for each kind (such as "damaged record") and place (the folder of the documents, or the source and its
-        files); () if nothing is skipped.
+        files), or () if nothing is skipped.
     """
     places = lock.file_locations
     found = [
@@ -445,14 +446,14 @@ def find_set_aside(
 
 
 def describe_unread_records(place: Place, documents: Manifest, samples: str) -> list[str]:
-    """Return a line for each reason why records could not be parsed; [] if `documents` is not of parsed documents.
+    """Return a line for each reason why records could not be parsed, or [] for a manifest of another kind.
 
-    A line has the number of records, and the positions of the first MAX_NAMED.
+    A line contains the number of records, and the positions of the first MAX_NAMED of them.
 
     Args:
         place: The store.
         documents: Manifest of the parsed documents of a source.
-        samples: The recipe's `privacy.samples`, which decides whether file names are shown.
+        samples: The recipe's `privacy.samples`. It determines whether file names are shown.
 
     Raises:
         Damaged: If the table of dropped records is damaged.
@@ -475,7 +476,7 @@ def describe_unread_records(place: Place, documents: Manifest, samples: str) -> 
 
 
 def _iter_rows(place: Place, documents: Manifest, reason: str) -> Iterator[DroppedDocument]:
-    """Yield the records of a source that were dropped in parsing for one reason.
+    """Yield the records of a source that were dropped during parsing for one reason.
 
     Args:
         place: The store.

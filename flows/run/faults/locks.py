@@ -27,9 +27,9 @@ POLL_SECONDS = 0.5
 
 
 class CleanUp:
-    """A clean-up (removal of unused results) of a store that is in progress.
+    """A running clean-up (removal of unused results) of a store.
 
-    A file in the store lists what the clean-up removes, so that the next clean-up can finish the work if this one is
+    A file in the store lists what is being removed, so that the next clean-up can finish the work if this one is
     killed.
     """
 
@@ -51,7 +51,7 @@ class CleanUp:
         """Check that this process has not stalled for so long that other processes may consider it dead.
 
         Raises:
-            InputError: If it has stalled.
+            InputError: If it has stalled for that long.
         """
         if time.time() - self._reported_at > MAX_SILENT_SECONDS / 2:
             raise InputError("The clean-up stalled for minutes, and runs may have begun: start it again.")
@@ -60,13 +60,13 @@ class CleanUp:
         """End the clean-up and remove its file from the store.
 
         Args:
-            keep: True to leave the file in the store, because the clean-up is unfinished
+            keep: True to leave the file in the store, because the clean-up is unfinished.
         """
         self._heartbeat.stop(keep)
 
     @property
     def has_begun(self) -> bool:
-        """Whether some artifacts may already have been removed."""
+        """True if some artifacts may already have been removed."""
         return bool(self._folders)
 
     def _report(self) -> dict[str, list[str]]:
@@ -76,7 +76,7 @@ class CleanUp:
 
 @contextmanager
 def hold_cleanup(place: Place) -> Iterator[CleanUp]:
-    """Reserve the clean-up (removal of unused results) of a store for this process during the block.
+    """Prevent other processes from cleaning up (removing unused results of) a store during the block.
 
     If the block fails or the process is killed after something was removed, the clean-up's file stays in the store, and
     the next clean-up finishes the work.
@@ -109,7 +109,7 @@ def hold_cleanup(place: Place) -> Iterator[CleanUp]:
 
 
 def list_cleanups(place: Place) -> dict[str, Heartbeat]:
-    """Return the heartbeats (last signs of life) of running and killed clean-ups of a store, by path of their file."""
+    """Return the heartbeats (last signs of life) of a store's running and killed clean-ups, by path of their file."""
     clearing_by_path = {
         path: read_heartbeat(place, path) for path in place.list_files(CLEANUP_FOLDER) if path.endswith(".json")
     }
@@ -117,7 +117,7 @@ def list_cleanups(place: Place) -> dict[str, Heartbeat]:
 
 
 def wait_for_cleanup(place: Place, tell: Callable[[str], None]) -> bool:
-    """Wait until no process is cleaning up a store. Return True if there was a clean-up to wait for.
+    """Wait until no process is cleaning up a store. Returns True if there was a clean-up to wait for.
 
     Call this after announcing in the store which artifacts (stored stage results) must not be removed.
 
@@ -138,19 +138,19 @@ def wait_for_cleanup(place: Place, tell: Callable[[str], None]) -> bool:
 def hold_alone(
     file: Path, refusal: Callable[[OSError], InputError], tell: Tell, waiting: str = "", lockless: str = ""
 ) -> Iterator[None]:
-    """Lock a file during the block; other processes that lock the file wait.
+    """Lock a file during the block. Other processes that try to lock it wait.
 
-    If the file system does not support locks, the block runs without one.
+    If the file system does not support locks, the block runs without a lock.
 
     Args:
         file: The file to lock; it is created if necessary.
-        refusal: Converts an OSError into the InputError to raise.
+        refusal: Function that converts an OSError to the InputError to raise.
         tell: Called with `waiting` or `lockless`.
         waiting: Message to show while waiting for another process.
         lockless: Message to show if the file system does not support locks.
 
     Raises:
-        InputError: `refusal` of the error, if the file cannot be created or locked for another reason.
+        InputError: The result of `refusal`, if the file cannot be created, or cannot be locked for another reason.
     """
     with ExitStack() as stack:
         try:
@@ -169,7 +169,7 @@ def hold_recipe(lock_path: Path | None, tell: Tell) -> Iterator[None]:
     """Hold a recipe's lock file during the block, so that no other run adds the same raw files. Other runs wait.
 
     Args:
-        lock_path: Path of the recipe's lock file; if None, nothing is locked.
+        lock_path: Path of the recipe's lock file. If None, nothing is locked.
         tell: Called with a message while waiting, or if the file system does not support locks.
 
     Raises:
@@ -192,12 +192,12 @@ def hold_recipe(lock_path: Path | None, tell: Tell) -> Iterator[None]:
 
 
 def change_lock(lock_path: Path | None, tell: Tell, change: Callable[[Lock], Lock]) -> None:
-    """Read a recipe's lock file, apply a function to its content, and write the result. Other runs of the recipe wait.
+    """Read a recipe's lock file, apply a function to its content, and write it again. Other runs of the recipe wait.
 
     Args:
-        lock_path: Path of the lock file; if None, nothing is done.
+        lock_path: Path of the lock file. If None, nothing is done.
         tell: Called with a message while waiting for another run.
-        change: Returns the new content; gets the content that is on disk.
+        change: Function that takes the content on disk, and returns the new content.
 
     Raises:
         InputError: If the lock file cannot be read or written.
@@ -210,8 +210,8 @@ def change_lock(lock_path: Path | None, tell: Tell, change: Callable[[Lock], Loc
 def remove_leftovers(place: Place, home: Path, tell: Callable[[str], None]) -> None:
     """Remove partially written files of killed runs from a store and from the CLOZE_HOME folder (caches).
 
-    Files that a live process is writing are kept. An object store has no partially written files. The cost is a listing
-    of the store's files.
+    Files that a running process is writing are kept. An object store has no partially written files. This lists all
+    files of the store.
 
     Args:
         place: The store.

@@ -45,13 +45,13 @@ TOO_LARGE = "dropped: parse: too large"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedSource:
-    """A source in one generation (the raw files that one run added), and the documents parsed from it.
+    """The documents that were parsed from a source in one generation (the raw files that one run added).
 
     Attributes:
         entry: The source and its settings.
         manifest: Description of the stored documents.
         files: The raw files that were read.
-        quarantine: Records that were skipped because they crash worker processes.
+        quarantine: Records that are skipped because they crash worker processes.
         generation: One-based number of the generation.
     """
 
@@ -82,16 +82,15 @@ def refuse_bad_sources(
     tell: Callable[[str], None] = lambda line: None,
     accepted: int = 0,
 ) -> None:
-    """Check that each source loses few enough records to damage and to filter rules.
+    """Check that no source loses too many records to damage or to filter rules.
 
     Args:
         place: The store.
-        judged: The sources of all generations (a generation is the raw files that one run added) with their documents,
-            oldest first.
+        judged: The sources of all generations (the raw files that one run added) with their documents, oldest first.
         samples: The recipe's `privacy.samples`, for the texts shown in the message.
         tell: Called with a warning about each source that is too small to stop the run.
-        accepted: Number of the last generation whose damage was accepted; damage in generations up to it is not
-            checked.
+        accepted: One-based number of the last generation whose damage was accepted. Damage is not checked up to this
+            generation.
 
     Raises:
         RefusedSources: If a source exceeds a limit set in the recipe, or no source has any document. The message covers
@@ -125,7 +124,7 @@ def refuse_bad_sources(
 
 
 def _explain_empty(judged: Sequence[JudgedSource]) -> str:
-    """Return the error message for a run in which no source has any document."""
+    """Build the error message for a run in which no source has a document."""
     lost = [describe_empty_source(source.manifest.name, _get_outcomes(source)) for source in judged]
     text = "\n".join([*lost, "Without a document there is no corpus."])
     large = any(TOO_LARGE in _get_outcomes(source) for source in judged)
@@ -134,7 +133,7 @@ def _explain_empty(judged: Sequence[JudgedSource]) -> str:
 
 
 def describe_empty_source(source: str, outcomes: Mapping[str, int]) -> str:
-    """Return a line about why a source has no documents.
+    """Explain in one line why a source has no documents.
 
     Args:
         source: Name of the source.
@@ -155,7 +154,8 @@ def _find_damage(place: Place, judged: Sequence[JudgedSource], accepted: int) ->
     Args:
         place: The store.
         judged: The sources of all generations (the raw files that one run added), oldest first.
-        accepted: Number of the last generation whose damage was accepted; generations up to it are not checked.
+        accepted: One-based number of the last generation whose damage was accepted. Generations up to this one are not
+            checked.
     """
     found, counts = list[tuple[JudgedSource, str]](), dict[str, list[Counter[str]]]()
     for source in judged:
@@ -170,13 +170,13 @@ def _find_damage(place: Place, judged: Sequence[JudgedSource], accepted: int) ->
 
 
 def _find_strict_rules(source: JudgedSource, counts: Sequence[Counter[str]]) -> list[RuleOverLimit]:
-    """Return the filter rules that drop too many of the documents that one run added to a source.
+    """Find the filter rules that drop too many of the documents that one run added to a source.
 
-    A rule stops the run only if it also drops too many of all the source's documents up to then.
+    A rule is only returned if it also drops too many of all documents of the source so far.
 
     Args:
         source: The source with the documents of this run.
-        counts: Number of records by outcome, for each run that added documents, up to and including this one.
+        counts: Number of records by outcome, for each run that added documents, ending with this run.
     """
     name, settings = source.manifest.name, source.entry.documents
     own, together = (
@@ -188,13 +188,13 @@ def _find_strict_rules(source: JudgedSource, counts: Sequence[Counter[str]]) -> 
 
 
 def _describe_rule(place: Place, manifest: Manifest, rule: RuleOverLimit, privacy: Privacy) -> list[str]:
-    """Return lines about a filter rule and the first MAX_SHOWN documents that it dropped.
+    """Describe a filter rule and the first MAX_SHOWN documents that it dropped, as a list of lines.
 
     Args:
         place: The store.
         manifest: Description of the parsed documents of a source.
         rule: The rule, with the number of documents that it dropped.
-        privacy: Decides whether texts and file names are shown.
+        privacy: Determines whether texts and file names are shown.
     """
     rows = iter_dropped(read_table(place, manifest, "dropped", DROPPED.names))
     first = islice((row for row in rows if (row.step, row.reason) == (rule.step, rule.reason)), MAX_SHOWN)
@@ -203,7 +203,7 @@ def _describe_rule(place: Place, manifest: Manifest, rule: RuleOverLimit, privac
 
 
 def suggest_template(texts: Sequence[str], source: str) -> str:
-    """Return a sentence that suggests a recipe template for a source's texts; "" if the default rules suit them.
+    """Suggest a recipe template for a source's texts in a sentence. Returns "" if the default rules suit them.
 
     Args:
         texts: A sample of the texts.
@@ -220,13 +220,13 @@ def suggest_template(texts: Sequence[str], source: str) -> str:
 
 
 def _describe_remedy(place: Place, stopping: Sequence[JudgedSource], sets: Sequence[str], samples: str) -> str:
-    """Return lines that explain how to change the recipe so that the reported sources and rules do not stop the run.
+    """Explain, as a list of lines, how to change the recipe so that the reported sources and rules do not stop the run.
 
     Args:
         place: The store.
         stopping: The reported sources.
-        sets: `--set` options that switch the reported rules off
-        samples: The recipe's `privacy.samples`, which decides whether texts are shown.
+        sets: The `--set` options that disable the reported rules.
+        samples: The recipe's `privacy.samples`. It determines whether texts are shown.
     """
     bounds = ", ".join(sorted({f"{source.entry.documents.max_rule_share:.0%}" for source in stopping}))
     hint = "" if samples == "text" else " To read the texts: --set privacy.samples=text."
@@ -255,14 +255,14 @@ def _list_options(source: JudgedSource, reasons: Sequence[str]) -> list[str]:
 
 
 def _find_later_rules(source: JudgedSource, over: Sequence[RuleOverLimit]) -> list[RuleOverLimit]:
-    """Find rules that drop few documents only because earlier rules drop many, by applying each to a sample.
+    """Find rules that only drop few documents because earlier rules drop many. Each rule is applied to a sample.
 
     Args:
         source: The source.
         over: The rules that are already reported.
 
     Returns:
-        The other rules that drop more than the allowed share of the sample, with counts of the sample.
+        The other rules that drop more than the allowed share of the sample, with the counts in the sample.
     """
     texts = judge_before_rules(_read_first_records(source), source.manifest.name, source.entry.documents)
     reported, bound = {rule.reason for rule in over}, source.entry.documents.max_rule_share
@@ -287,7 +287,7 @@ def _find_later_rules(source: JudgedSource, over: Sequence[RuleOverLimit]) -> li
 
 @dataclass(slots=True)
 class _BeforeRules:
-    """Callback between the filtering steps that stores a batch's texts as they are before the rules are applied."""
+    """Callback between filtering steps. It stores the texts of a batch before the rules are applied."""
 
     texts: pa.Array
     judging: bool = True
@@ -299,7 +299,7 @@ class _BeforeRules:
 
 
 def judge_before_rules(records: Sequence[Record], name: str, settings: DocumentsSettings) -> pa.Array:
-    """Apply the filtering steps that precede the rules to some records.
+    """Apply the filtering steps before the rules to some records.
 
     Args:
         records: The records.
@@ -307,7 +307,7 @@ def judge_before_rules(records: Sequence[Record], name: str, settings: Documents
         settings: Settings of the source's documents.
 
     Returns:
-        The texts that are not dropped, as an Arrow array of strings in the order of the records.
+        The texts that are not dropped, as an Arrow string array in the order of the records.
     """
     seen = _BeforeRules(pa.array([], pa.large_string()))
     if records:

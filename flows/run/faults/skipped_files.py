@@ -42,11 +42,11 @@ AS_UNREADABLE = "as unreadable"
 
 
 def leave_out(recipe: Recipe, lock: Lock, faults: Iterable[FileFault], tell: Tell) -> Lock:
-    """Add unreadable files to the lock file's list of raw files to skip. Return the lock file's new content.
+    """Add unreadable files to the lock file's list of raw files to skip, and return the new content of the lock file.
 
     Args:
-        recipe: The recipe; only files of sources with `on_damage = "skip"` are skipped.
-        lock: Content of the lock file with which the run began.
+        recipe: The recipe. Only files of sources with `on_damage = "skip"` can be skipped.
+        lock: Content of the lock file at the start of the run.
         faults: The files that could not be read.
         tell: Called with a line about each file.
 
@@ -75,19 +75,19 @@ def leave_out(recipe: Recipe, lock: Lock, faults: Iterable[FileFault], tell: Tel
 
 
 def accept_damage(recipe: Recipe, lock: Lock, refused: RefusedSources, tell: Tell) -> Lock:
-    """Accept the damaged records of a scheduled run, and record this in the lock file. Return its new content.
+    """Accept the damaged records of a scheduled run, record this in the lock file, and return its new content.
 
     If most of a source's new records are damaged, its damaged files are skipped entirely.
 
     Args:
         recipe: The recipe.
-        lock: Content of the lock file with which the run began.
-        refused: The error, with the sources that have too much damage.
+        lock: Content of the lock file at the start of the run.
+        refused: The error, which lists the sources that have too much damage.
         tell: Called with a line about each skipped file.
 
     Raises:
-        RefusedSources: `refused`, if the run is not scheduled, if records were dropped for another reason than damage,
-            or if a source would have no file left.
+        RefusedSources: Raised with `refused` if the run is not scheduled, if records were dropped for a reason other
+            than damage, or if a source would have no file left.
         InputError: If the lock file cannot be written.
     """
     if not recipe.is_scheduled or not refused.damaged:
@@ -134,8 +134,8 @@ def build_lock_entry(recipe: Recipe, fault: FileFault) -> LeftOutFile:
     """Build the lock file's entry for a raw file that cannot be read.
 
     Args:
-        recipe: The recipe, whose settings of the source are part of the entry.
-        fault: The file, and what is wrong with it.
+        recipe: The recipe. The source's settings in it become part of the entry.
+        fault: The file, and why it cannot be read.
     """
     return LeftOutFile(
         source=fault.source,
@@ -147,9 +147,9 @@ def build_lock_entry(recipe: Recipe, fault: FileFault) -> LeftOutFile:
 
 
 def _to_current_fault(fault: FileFault) -> FileFault:
-    """Return the fault of a raw file; as a LostFile if the file has changed or vanished since it was hashed.
+    """Return the fault of a raw file, or a LostFile if the file has changed or disappeared since it was hashed.
 
-    It is unknown which content of a changed file was read.
+    For a changed file, it is unknown which content was read.
     """
     try:
         if isinstance(fault, LostFile) or hash_raw_file(fault.path) == fault.sha256:
@@ -174,10 +174,10 @@ def refuse_empty_sources(recipe: Recipe, lock: Lock, faults: Iterable[FileFault]
     Args:
         recipe: The recipe.
         lock: Content of the lock file, including the files to skip.
-        faults: The files that could not be read; only their sources are checked.
+        faults: The files that could not be read. Only their sources are checked.
 
     Raises:
-        InputError: If a source has none.
+        InputError: If a source has no readable file.
     """
     for name, fault in {fault.source: fault for fault in faults}.items():
         if _is_empty(lock, _find_entry(recipe, name)):
@@ -192,8 +192,8 @@ def list_left_out(lock: Lock, documents: Iterable[Manifest]) -> list[LeftOutFile
 
     Args:
         lock: Content of the run's lock file.
-        documents: Manifests of the parsed documents of all sources; each lists the source's skipped files. A source
-            without any readable file has no manifest, so its skipped files are taken from `lock`.
+        documents: Manifests of the parsed documents of all sources. Each lists the source's skipped files. A source
+            without readable files has no manifest, so its skipped files are taken from `lock`.
     """
     documents = [manifest for manifest in documents if manifest.kind == "documents"]
     named = {
@@ -209,11 +209,11 @@ def list_left_out(lock: Lock, documents: Iterable[Manifest]) -> list[LeftOutFile
 
 
 def describe_left_out(recipe: Recipe, lock: Lock) -> list[str]:
-    """Return lines about the raw files that a run with this lock file skips as unreadable; [] if there are none.
+    """Describe, in a list of lines, the raw files that a run with this lock file skips as unreadable.
 
     Args:
-        recipe: The recipe, which decides whether file names are shown.
-        lock: Content of its lock file, with the files' current paths; files that are gone are omitted.
+        recipe: The recipe. It determines whether file names are shown.
+        lock: Content of its lock file, with the files' current paths. Files that are gone are omitted.
     """
     shown = {entry.source.name: lock.find_left_out(entry.source) for entry in recipe.sources}
     here = {key for key, (_, path) in lock.file_locations.items() if path}
@@ -225,9 +225,9 @@ def _describe_files(recipe: Recipe, files: Sequence[LeftOutFile], how: str = AS_
     """Return a line for each of the first MAX_SHOWN files, and one line for all others.
 
     Args:
-        recipe: The recipe, which decides whether file names are shown.
+        recipe: The recipe. It determines whether file names are shown.
         files: The skipped files.
-        how: Qualifier for the lines, such as "as unreadable".
+        how: Phrase to add to the lines, such as "as unreadable".
     """
     lines = [describe_file(file, recipe.privacy.samples, how) for file in files[:MAX_SHOWN]]
     more = format_count(len(files) - MAX_SHOWN, "more file", "more files")
@@ -235,12 +235,12 @@ def _describe_files(recipe: Recipe, files: Sequence[LeftOutFile], how: str = AS_
 
 
 def describe_file(file: LeftOutFile, privacy: str, how: str = AS_UNREADABLE) -> str:
-    """Describe a skipped raw file in one line; without its name, unless `privacy` is "text".
+    """Describe a skipped raw file in one line. The file name is omitted unless `privacy` is "text".
 
     Args:
         file: The file's entry in the lock file.
         privacy: The recipe's `privacy.samples`.
-        how: Qualifier for the message, such as "as unreadable".
+        how: Phrase to add to the line, such as "as unreadable".
     """
     digest = f"sha256 {file.sha256[:12]}"
     if privacy != "text":

@@ -35,8 +35,8 @@ class FetchReport:
 
     Attributes:
         lines: One readable line for each source.
-        resolved: By source name, the exact version and files that its `fetch` table refers to, as JSON for the
-            lock file.
+        resolved: The exact version and files that each source's `fetch` table refers to, by source name, as JSON for
+            the lock file.
         files: The downloaded raw files, by source name.
     """
 
@@ -50,9 +50,9 @@ class FetchOptions:
     """Options of the command `cloze fetch`.
 
     Attributes:
-        source: Name of the only source to fetch; if None, all sources are fetched.
-        limit: Maximum number of files for each source; if None, the recipe decides.
-        refresh: True to look up the version `latest` again, even if the lock file already records its version
+        source: Name of the only source to fetch. If None, all sources are fetched.
+        limit: Maximum number of files for each source. If None, the limit in the recipe is used.
+        refresh: True to look up the version `latest` again, even if it is already recorded in the lock file.
     """
 
     source: str | None = None
@@ -75,19 +75,19 @@ def fetch_recipe(
 
     Args:
         tables: The `fetch` table of each source that has one, by source name.
-        root: Folder of the recipe, against which relative folders and lists are resolved; files are only written below
+        root: Folder of the recipe. Relative folders and lists are resolved against it, and files are only written below
             it.
-        resolved: The results of earlier downloads that the lock file contains, as in `FetchReport.resolved`; {} for a
-            first download.
-        record: Called with the results of all sources (as in `FetchReport.resolved`) whenever one changes; must write
-            them to the lock file immediately.
+        resolved: The results of earlier downloads in the lock file, as in `FetchReport.resolved`; {} for a first
+            download.
+        record: Called with the results of all sources (as in `FetchReport.resolved`) whenever one of them changes. It
+            must write them to the lock file immediately.
         options: Options of the command `cloze fetch`; None for the defaults.
         hashes: Cache of the sha256 of local files, so that unchanged files are not hashed again.
         progress: Called during each download with the file's name, the bytes received, and the file's size (None if
             unknown).
         patience: Time limits and retries of requests; None for the defaults.
-        given_folders: Names of sources whose folder was set by the user instead of the recipe; it may be outside
-            `root`.
+        given_folders: Names of sources whose folder was set by the user instead of the recipe. Such a folder may be
+            outside `root`.
 
     Raises:
         InputError: If there is no table, a folder is outside `root` or used twice, or files could not be downloaded.
@@ -101,7 +101,7 @@ def fetch_recipe(
     all_resolved = {name: value for name, value in resolved.items() if name in tables}
 
     def keep(name: str, resolution: ResolvedFetch) -> None:
-        """Record what the `fetch` table of a source was resolved to, unless exactly this is recorded already.
+        """Record the version and files that a source's `fetch` table was resolved to, unless this is already recorded.
 
         Args:
             name: Name of the source.
@@ -113,7 +113,7 @@ def fetch_recipe(
             record(dict(all_resolved))
 
     def fetch(name: str, settings: AcquireSettings) -> tuple[RawFile, ...]:
-        """Resolve the `fetch` table of one source, download its files and record the result. Return the files.
+        """Resolve a source's `fetch` table, download its files, record the result, and return the files.
 
         Args:
             name: Name of the source.
@@ -149,7 +149,7 @@ def fetch_recipe(
 
 
 def _describe_files(source: str, fixed: Sequence[str], files: Sequence[RawFile], folder: str) -> str:
-    """Return a line about the downloaded files of a source: versions, number, total size and folder.
+    """Describe a source's downloaded files in one line: versions, number, total size and folder.
 
     Args:
         source: Name of the source.
@@ -163,7 +163,7 @@ def _describe_files(source: str, fixed: Sequence[str], files: Sequence[RawFile],
 
 
 def _choose_tables(tables: FetchTables, options: FetchOptions) -> FetchTables:
-    """Return the `fetch` tables of the sources that the options select, by source name, with the limit of the options.
+    """Return the `fetch` tables of the selected sources, by source name, with the limit set in the options.
 
     Raises:
         InputError: If no source has such a table, the selected one does not exist, or two sources share a folder.
@@ -183,7 +183,9 @@ def _choose_tables(tables: FetchTables, options: FetchOptions) -> FetchTables:
 
 
 def _check_below(source: str, folder: str, root: Path) -> None:
-    """Check that a source is downloaded into a folder below the recipe's: an untrusted recipe must not write elsewhere.
+    """Check that a source's download folder is below the recipe's folder.
+
+    An untrusted recipe must not be able to write elsewhere.
 
     Args:
         source: Name of the source.
@@ -191,7 +193,7 @@ def _check_below(source: str, folder: str, root: Path) -> None:
         root: The recipe's folder.
 
     Raises:
-        InputError: If it is not below.
+        InputError: If it is not below the recipe's folder.
     """
     if not Path(folder).is_relative_to(root.resolve()):
         key = join_key(("source", source, "fetch", "folder"))
@@ -202,7 +204,7 @@ def _check_below(source: str, folder: str, root: Path) -> None:
 
 
 def _check_folders(tables: FetchTables) -> None:
-    """Raise InputError if two sources are downloaded into the same folder: each would read the other's files."""
+    """Raise InputError if two sources are downloaded to the same folder, because each would read the other's files."""
     owners: dict[str, str] = {}
     for name, settings in tables.items():
         folder = normpath(settings.folder)

@@ -84,15 +84,15 @@ TEMPLATE_TABLES = ("rules", "documents", "duplicates")
 
 
 def build_folder_recipe(source: Path | str, store: Path, overrides: Mapping[str, str]) -> Recipe:
-    """Build the recipe for a folder of raw files that has none.
+    """Build a recipe for a folder of raw files without a recipe.
 
-    Its settings are those of the previous run, from the lock file (which records the raw files and settings of a
-    recipe); for a first run, they are fitted to a sample of the texts.
+    The settings of the previous run are taken from the lock file, which records the raw files and settings of a recipe.
+    For a first run, settings are fitted to a sample of the texts.
 
     Args:
         source: The folder, a file, a glob, or an object store address.
-        store: Folder of the store; the recipe is stored in its subfolder `recipes`.
-        overrides: Settings given with `--set`, which take precedence over those in the lock file.
+        store: Folder of the store. The recipe is stored in its subfolder `recipes`.
+        overrides: Settings given with `--set`. They take precedence over those in the lock file.
 
     Raises:
         InputError: If the path is not UTF-8, or a setting is not valid.
@@ -135,10 +135,10 @@ def build_folder_recipe(source: Path | str, store: Path, overrides: Mapping[str,
 
 
 def _find_recipe_path(folder: Path, recipes: Path) -> Path:
-    """Return the path of the recipe for a folder, which is named after the folder.
+    """Return the path of the recipe for a folder. The recipe is named after the folder.
 
-    If a recipe of that name belongs to another folder that still exists, a digest is appended to the name. If that
-    other folder no longer exists, its recipe is reused, since the folder was probably moved.
+    If a recipe with this name belongs to another folder that still exists, a digest is appended to the name. If the
+    other folder no longer exists, its recipe is reused, because the folder was probably moved.
     """
     path = recipes / f"{shorten_name(folder.name)}.toml"
     owner = RECIPE_PATH.search(path.read_text("utf-8", "replace")) if path.exists() else None
@@ -148,9 +148,9 @@ def _find_recipe_path(folder: Path, recipes: Path) -> Path:
 
 
 def _list_files_with_text(recipe: Recipe) -> tuple[Source, list[RawFile]]:
-    """Return (source, raw files) of a folder's recipe: its only source, and the raw files that contain text.
+    """Return the only source of a folder's recipe, and the raw files that contain text.
 
-    The source is returned with guessed names of the fields that contain the text.
+    The source contains the guessed names of the text fields.
     """
     [entry] = recipe.sources
     files = list_unhashed_files(list_raw_files(entry, recipe))
@@ -175,7 +175,7 @@ def _sample_records(source: Source, files: Sequence[RawFile]) -> list[Record]:
 
 
 def _read_heads(files: Sequence[RawFile]) -> dict[RawFile, bytes]:
-    """Return the first HEAD_BYTES bytes of plain text files, by file; of many files, evenly spaced ones."""
+    """Read the first HEAD_BYTES bytes of plain text files, by file. Of many files, evenly spaced ones are read."""
     texts = [file for file in files if file.name.lower().endswith(TEXT_ENDINGS)]
     return {file: _read_beginning(file, HEAD_BYTES) for file in texts[:: max(1, -(-len(texts) // MAX_SAMPLE_TEXTS))]}
 
@@ -201,7 +201,7 @@ def _list_unsampled(heads: Mapping[RawFile, bytes], records: Sequence[Record], e
 
 
 def _fit_template(records: Sequence[Record]) -> FittedDefaults:
-    """Choose the recipe template (such as legal texts or chats) that suits the records, and return its settings.
+    """Choose a recipe template (such as legal texts or chats) that suits the records, and return its settings.
 
     If no template suits, the returned settings are empty.
     """
@@ -215,7 +215,7 @@ def _fit_template(records: Sequence[Record]) -> FittedDefaults:
 
 
 def _with_books(fitted: FittedDefaults, heads: Mapping[RawFile, bytes], records: Sequence[Record]) -> FittedDefaults:
-    """Return the fitted settings with those for Project Gutenberg books added, if the files contain such books.
+    """Add the settings for Project Gutenberg books to the fitted settings if the files contain such books.
 
     Args:
         fitted: The settings so far.
@@ -240,7 +240,7 @@ def _with_books(fitted: FittedDefaults, heads: Mapping[RawFile, bytes], records:
 
 
 def _read_beginning(file: RawFile, num_bytes: int) -> bytes:
-    """Return the first `num_bytes` bytes of a file, decompressed; b"" if the file cannot be read."""
+    """Return the first `num_bytes` decompressed bytes of a file, or b"" if the file cannot be read."""
     path = parse_raw_path(file.path)
     try:
         with open_raw(path) as stream, explain_damage(path):
@@ -252,7 +252,7 @@ def _read_beginning(file: RawFile, num_bytes: int) -> bytes:
 def _fit_by_judging(
     records: Sequence[Record], more: Sequence[str], settings: DocumentsSettings, fitted: FittedDefaults
 ) -> FittedDefaults:
-    """Filter the sample with the document rules, and return settings under which few of its texts are dropped.
+    """Filter the sample with the document rules, and return settings with which few of its texts are dropped.
 
     Rules that drop many texts are disabled. If many texts are not in English, all languages are kept and the vocabulary
     is adapted to them.
@@ -260,7 +260,7 @@ def _fit_by_judging(
     Args:
         records: The sampled records; must not be empty.
         more: Beginnings of texts that are not in the sample.
-        settings: Document settings, before any rule is disabled.
+        settings: The document settings before any rule is disabled.
         fitted: The settings to extend.
     """
     whole = replace(settings, language=replace(settings.language, keep=()))
@@ -299,14 +299,14 @@ def _fit_by_judging(
 
 
 def _describe_other_languages(codes: Sequence[str], settings: LanguageSettings, few: float) -> str:
-    """Return the most frequent languages of the texts with their shares, as in "de 60%, en 40%".
+    """Format the most frequent languages of the texts with their shares, as in "de 60%, en 40%".
 
     Returns "" if at most `few` texts would be dropped for their language.
 
     Args:
         codes: Language code of each text.
         settings: The languages that are kept.
-        few: Number of dropped texts that needs no description.
+        few: Number of dropped texts that need not be described.
     """
     counts = Counter(codes) if settings.keep else Counter[str]()
     dropped = sum(count for code, count in counts.items() if code not in (*settings.keep, UNKNOWN))
@@ -319,7 +319,7 @@ def _describe_other_languages(codes: Sequence[str], settings: LanguageSettings, 
 def _count_other_languages(texts: Sequence[str], codes: Sequence[str]) -> Counter[str]:
     """Count the texts that are not in English, by language code. `codes` has the language code of each text.
 
-    Texts of unknown language count only if they contain letters with marks, such as accents.
+    Texts in an unknown language are only counted if they contain letters with diacritical marks.
     """
     pairs = zip(texts, codes, strict=True)
     return Counter(code for text, code in pairs if code != ENGLISH and (code != UNKNOWN or _has_marks(text)))
@@ -328,15 +328,15 @@ def _count_other_languages(texts: Sequence[str], codes: Sequence[str]) -> Counte
 def _choose_vocabulary(others: Counter[str], num_texts: int) -> dict[str, Any]:
     """Choose the settings of a vocabulary for texts in languages other than English.
 
-    Marks on letters are kept, because they distinguish words. Capitals are kept too if a language has two letters with
-    the same capital I. WordPiece treats everything between two spaces as a word, and a long word as unknown; it splits
-    only Chinese and Japanese text at each ideograph. If many texts are in other languages without spaces, such as Thai,
-    the algorithm is therefore unigram. Chinese, Japanese and Korean get a larger alphabet (each Korean letter is two
-    tokens, one at the beginning of a word and one inside).
+    Diacritical marks are kept, because they distinguish words. Capitals are kept too if a language has two letters with
+    the same capital I. If many texts are in a language without spaces, such as Thai, the algorithm is unigram, because
+    WordPiece treats everything between two spaces as a word, and long words as unknown. (It does split Chinese and
+    Japanese text at each ideograph.) Chinese, Japanese and Korean get a larger alphabet. Each Korean letter is two
+    tokens: one for the beginning of a word, and one for its inside.
 
     Args:
         others: Number of texts by language.
-        num_texts: Number of all texts.
+        num_texts: Total number of texts.
 
     Returns:
         The settings for the recipe's table `[vocabulary]`, by key.
@@ -350,7 +350,7 @@ def _choose_vocabulary(others: Counter[str], num_texts: int) -> dict[str, Any]:
 
 
 def _has_marks(text: str) -> bool:
-    """Return True if more than MIN_MARKED_SHARE of a text's characters are marks on letters, such as accents."""
+    """Return True if more than MIN_MARKED_SHARE of a text's characters are diacritical marks, such as accents."""
     marks = sum(unicodedata.category(letter) == "Mn" for letter in unicodedata.normalize("NFD", text))
     return marks > MIN_MARKED_SHARE * len(text)
 
@@ -362,11 +362,11 @@ def _find_strict_rules(
 
     Args:
         texts: The texts, an Arrow array of strings.
-        languages: For each text, the code of the language whose rules are applied to it.
+        languages: The code of the language whose rules are applied to each text.
         settings: Settings of the rules.
 
     Returns:
-        A dict from the setting of each such rule to (value that disables the rule, share of the texts that it drops).
+        For each of these rules, by its setting: the value that disables it, and the share of the texts that it drops.
     """
     off_values: dict[str, tuple[Any, float]] = {}
     for reason, rows in (find_failures(texts, settings.rules, languages) if len(texts) else {}).items():

@@ -54,12 +54,12 @@ def fetch_inputs(
     options: "FetchOptions | None" = None,
     progress: "ProgressCallback | None" = None,
 ) -> tuple[str, ...]:
-    """Download the missing raw files of sources that have a `fetch` table. Return a line for each of these sources.
+    """Download the missing raw files of sources with a `fetch` table, and return a line about each of them.
 
     The version that `latest` stands for is written to the lock file as soon as it is known.
 
     Args:
-        recipe: The recipe, which must have a path if a source has a `fetch` table.
+        recipe: The recipe. It must have a path if a source has a `fetch` table.
         home: The folder CLOZE_HOME, which contains the cache of raw file digests.
         tell: Called with a line to print while another run of the recipe holds the lock file.
         options: Options of the command `cloze fetch`; None if a run downloads the files that it needs.
@@ -98,7 +98,7 @@ def fetch_inputs(
 
 @contextmanager
 def open_stat_cache(home: Path) -> Iterator[StatCache]:
-    """Yield the cache of raw file digests, and save it at the end of the block, even after an error.
+    """Load the cache of raw file digests, and save it at the end of the block, even after an error.
 
     Args:
         home: The folder CLOZE_HOME, which contains the caches of this installation.
@@ -125,7 +125,7 @@ def open_stat_cache(home: Path) -> Iterator[StatCache]:
 
 
 def _read_stat_cache(path: Path) -> dict[str, list[Json]]:
-    """Read the cached digests of raw files: HASHED_FIELDS values by file path; {} if there is no valid cache."""
+    """Read the cached digests of raw files, as HASHED_FIELDS values by file path, or {} without a valid cache."""
     try:
         entries = json.loads(path.read_text())
     except (OSError, ValueError, RecursionError):
@@ -135,17 +135,17 @@ def _read_stat_cache(path: Path) -> dict[str, list[Json]]:
 
 
 def resolve_inputs(recipe: Recipe, home: Path) -> ResolvedLock:
-    """Find all raw files of a recipe, and the models that training starts from and learns from (the teacher).
+    """Find all raw files of a recipe, the model that training starts from, and the teacher model.
 
-    The lock file (which records the raw files of all runs and the models) is read but not written.
+    The lock file, which records the raw files of all runs and the models, is only read.
 
     Args:
         recipe: The recipe.
         home: The folder CLOZE_HOME, which contains the cache of raw file digests.
 
     Returns:
-        The new content of the lock file, with the current paths of all files, and what the search found: new files and
-        files that are not read.
+        The new content of the lock file with the current paths of all files, the new files, and the files that are not
+        read.
 
     Raises:
         InputError: If raw files or a model cannot be found or read.
@@ -161,13 +161,13 @@ def describe_inputs(
     resolved: ResolvedLock,
     describe: Callable[[Mapping[str, FileCounts], str], list[str]] = describe_unread,
 ) -> list[str]:
-    """Return readable lines about a run's inputs: the raw files, the files that are not read, and the models.
+    """Describe a run's inputs in lines: the raw files, the files that are not read, and the models.
 
     Args:
         recipe: The recipe.
         resolved: The result of `resolve_inputs`.
-        describe: Function that returns the lines about files that are not read; called with the file counts by source
-            name and the recipe's setting `privacy.samples`.
+        describe: Function that returns the lines about files that are not read. It is called with the file counts by
+            source name, and the recipe's setting `privacy.samples`.
     """
     generations = resolved.lock.generations
     total = sum(len(files) for generation in generations for files in generation.values())
@@ -216,7 +216,7 @@ def check_labelled_files(place: Place, recipe: Recipe) -> Iterator[str]:
 def was_learnt(place: Place, name: str, entry: TaskEntry) -> bool:
     """Return True if the store contains models with this name that were fine-tuned on the same tasks and files.
 
-    Returns False if the description of a stored model is damaged; the run then reports the damage.
+    Returns False if the description of a stored model is damaged, because the run reports the damage later.
 
     Args:
         place: The store.

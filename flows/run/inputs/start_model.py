@@ -37,12 +37,12 @@ _ARTIFACT = re.compile(r"models/([^/]+)(?:/([0-9a-f]{24}))?/?")
 
 
 def with_start_model(recipe: Recipe, lock: Lock) -> tuple[Recipe, StartModel | None]:
-    """Find the model that training starts from, and return the recipe with the settings and vocabulary of that model.
+    """Find the model that training starts from, and return the recipe with this model's settings and vocabulary.
 
-    The model is taken from the lock if the lock (which records the raw files and models of a recipe) contains it.
+    If the lock (the record of a recipe's raw files and models) contains the model, it is taken from there.
 
     Returns:
-        The new recipe and the model; or the unchanged recipe and None, if training starts from random weights.
+        The new recipe and the model. If training starts from random weights, the unchanged recipe and None.
 
     Raises:
         InputError: If the model does not exist, or the recipe contradicts its settings.
@@ -63,7 +63,7 @@ def with_start_model(recipe: Recipe, lock: Lock) -> tuple[Recipe, StartModel | N
 
 
 def fit_to_vocabulary(start: StartModel, recipe: Recipe, existing: Mapping[str, Vocabulary]) -> StartModel:
-    """Return the start model with embedding rows added for the tokens of the recipe's vocabulary that it lacks.
+    """Add embedding rows to the start model for the tokens of the recipe's vocabulary that it does not have.
 
     Args:
         start: The model that training starts from.
@@ -85,7 +85,7 @@ def fit_to_vocabulary(start: StartModel, recipe: Recipe, existing: Mapping[str, 
 
 
 def find_start(recipe: Recipe, cache: StatCache) -> StartModel | None:
-    """Find the model that a recipe's training starts from. Return None for random weights.
+    """Find the model that a recipe's training starts from. Returns None if it starts from random weights.
 
     Args:
         recipe: The recipe.
@@ -101,7 +101,7 @@ def find_start(recipe: Recipe, cache: StatCache) -> StartModel | None:
 
 
 def get_teacher(recipe: Recipe, lock: Lock) -> StartModel | None:
-    """Return the teacher model for distillation, from the lock if it contains one; None if the recipe names no teacher.
+    """Return the teacher model for distillation, from the lock if it contains one, or None without a teacher.
 
     Args:
         recipe: The recipe.
@@ -114,7 +114,7 @@ def get_teacher(recipe: Recipe, lock: Lock) -> StartModel | None:
 
 
 def find_teacher(recipe: Recipe, cache: StatCache) -> StartModel | None:
-    """Find the teacher model that the recipe names for distillation. Return None if it names none.
+    """Find the recipe's teacher model for distillation. Returns None if it has none.
 
     Args:
         recipe: The recipe.
@@ -130,7 +130,7 @@ def find_teacher(recipe: Recipe, cache: StatCache) -> StartModel | None:
 
 
 def find_baseline(recipe: Recipe, entry: TaskEntry) -> StartModel | None:
-    """Find the baseline model that a `[[task]]` table compares its model with. Return None if it names none.
+    """Find the baseline model that a `[[task]]` table compares its model with. Returns None if it has none.
 
     Raises:
         InputError: If the baseline is missing, or is the model that this recipe trains.
@@ -148,13 +148,13 @@ def find_baseline(recipe: Recipe, entry: TaskEntry) -> StartModel | None:
 
 
 def _find_model(key: str, address: str, folder: str, recipe: Recipe, cache: StatCache) -> StartModel:
-    """Find the model that a setting of the recipe names: in a local folder, a release, or the recipe's store.
+    """Find the model that a setting refers to, in a local folder, in a release, or in the recipe's store.
 
     Args:
         key: Name of the setting, for messages.
         address: Value of the setting, such as a folder or a release.
         folder: Absolute path of the model on this machine; "" if the model is remote.
-        recipe: The recipe, whose store is searched.
+        recipe: The recipe. Its store is searched.
         cache: Cache of file digests.
 
     Raises:
@@ -171,16 +171,16 @@ def _find_model(key: str, address: str, folder: str, recipe: Recipe, cache: Stat
 
 
 def _find_artifact(key: str, address: str, folder: str, recipe: Recipe) -> tuple[Place, Manifest]:
-    """Find a trained model in a release or in the recipe's store. Return (store, manifest of the model).
+    """Find a trained model in a release or in the recipe's store, and return the store and the model's manifest.
 
     Args:
-        key: Name of the setting that names the model, for messages.
+        key: Name of the setting that refers to the model, for messages.
         address: Value of the setting: `STORE@NAME` of a release, or `models/NAME` or `models/NAME/FINGERPRINT`.
-        folder: Path that was searched before, for messages.
-        recipe: The recipe, whose store is searched.
+        folder: Path that was already searched, for messages.
+        recipe: The recipe. Its store is searched.
 
     Raises:
-        InputError: If no model matches, or a release has several.
+        InputError: If no model matches, or a release has several models.
     """
     if parse_release_address(address) is not None and (named := find_release(address)) is not None:
         place, release = named
@@ -211,7 +211,7 @@ def _find_artifact(key: str, address: str, folder: str, recipe: Recipe) -> tuple
 
 
 def _from_artifact(place: Place, manifest: Manifest) -> StartModel:
-    """Return a stored model as a local folder. The model is downloaded if the store is an object store.
+    """Make a stored model available as a local folder. It is downloaded if the store is an object store.
 
     Args:
         place: The store.

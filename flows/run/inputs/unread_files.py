@@ -25,10 +25,10 @@ PLURAL_FIRST = ("file ", "record ")  # begin words of which the first has the pl
 
 
 def describe_unread(looked: Mapping[str, FileCounts], privacy: str) -> list[str]:
-    """Return lines about the files of each source that a run does not read: unsupported, unreadable and empty files.
+    """Describe the files of each source that a run does not read (unsupported, unreadable and empty ones), in lines.
 
     Args:
-        looked: By source name, the counts of files in the source's folders.
+        looked: Counts of the files in each source's folders, by source name.
         privacy: The recipe's setting `privacy.samples`; file names are shown only if it is "text".
     """
     named = privacy == "text"
@@ -36,12 +36,12 @@ def describe_unread(looked: Mapping[str, FileCounts], privacy: str) -> list[str]
 
 
 def summarize_unread(looked: Mapping[str, FileCounts], privacy: str) -> list[str]:
-    """Return one line with the number of files that a run does not read, and lines with advice on how to read them.
+    """Return a line with the number of files that a run does not read, followed by lines with advice on reading them.
 
-    Files are counted without their types and names, except files that could not be opened, which may contain text.
+    File types and names are omitted, except for files that could not be opened, because they may contain text.
 
     Args:
-        looked: By source name, the counts of files in the source's folders.
+        looked: Counts of the files in each source's folders, by source name.
         privacy: The recipe's setting `privacy.samples`; file names are shown only if it is "text".
 
     >>> code = (FileGroup(kind=".py", number=1468, names=("a.py",)),)
@@ -68,10 +68,10 @@ def _format_numbers(of: Mapping[str, int]) -> str:
 
 
 def with_lost(looked: Mapping[str, FileCounts], before: Lock, after: Lock) -> Mapping[str, FileCounts]:
-    """Return the file counts of each source, updated for files that were deleted, closed or changed during the run.
+    """Update the file counts of each source for files that were deleted, closed or changed during the run.
 
     Args:
-        looked: By source name, the counts of files in the source's folders.
+        looked: Counts of the files in each source's folders, by source name.
         before, after: Content of the lock file (the raw files of all runs) with and without the lost files.
     """
     return {
@@ -81,7 +81,7 @@ def with_lost(looked: Mapping[str, FileCounts], before: Lock, after: Lock) -> Ma
 
 
 def _with_lost(of: FileCounts, gone: Counter[str]) -> FileCounts:
-    """Return the file counts of one source with lost files moved from the read files to the group LOST_FILE.
+    """Move lost files from the read files to the group LOST_FILE in the file counts of one source.
 
     Args:
         of: The counts.
@@ -100,7 +100,7 @@ def _count_names(lock: Lock, source: str) -> Counter[str]:
 
 
 def describe_set_aside(set_aside: Iterable[SetAside]) -> str:
-    """Return one line with the number of skipped files and records of each kind.
+    """Format the numbers of skipped files and records of each kind as one line.
 
     >>> describe_set_aside([SetAside(kind="damaged record", number=2, place="documents/notes/ab12", new=0)])
     '2 damaged records'
@@ -138,7 +138,7 @@ def _iter_lines(source: str, files: FileCounts, named: bool) -> Iterator[str]:
 
 
 def describe_groups(groups: Sequence[FileGroup], named: bool) -> str:
-    """Return the number of files of each kind and, if `named` is True, the first file names, as one line.
+    """Format the number of files of each kind as one line, with the first file names if `named` is True.
 
     >>> describe_groups([FileGroup(kind=".pdf", number=4, names=("a.pdf", "b.pdf", "c.pdf", "d.pdf"))], True)
     '4 .pdf (a.pdf, b.pdf, c.pdf and 1 more)'
@@ -171,16 +171,16 @@ def _choose_words(group: FileGroup) -> tuple[str, str]:
 
 
 def build_unread_json(looked: Mapping[str, FileCounts], privacy: str) -> dict[str, Any]:
-    """Return the counts of files that a run does not read, as JSON for the run's record and `cloze plan --json`.
+    """Convert counts of files that a run does not read to JSON for the run's record and `cloze plan --json`.
 
     Args:
-        looked: By source name, the counts of files in the source's folders.
+        looked: Counts of the files in each source's folders, by source name.
         privacy: The recipe's setting `privacy.samples`; file names are included only if it is "text".
 
     Returns:
-        By source name, a dict with the keys `raw_files` (number of files read), `num_passed_over` (number of files
-        not read), `empty` (a list of groups of empty files) and `passed_over` (a list of groups of files not read). A
-        group is a dict with the keys `kind` (such as ".pdf"), `number` and `names`.
+        A dict for each source, by name, with the keys `raw_files` (number of files read), `num_passed_over` (number of
+        files not read), `empty` (groups of empty files) and `passed_over` (groups of files not read). A group is a dict
+        with the keys `kind` (such as ".pdf"), `number` and `names`.
     """
     named = privacy == "text"
     return {source: _build_json(files, named) for source, files in looked.items()}
@@ -202,7 +202,7 @@ def read_unread_json(reported: Mapping[str, Any]) -> dict[str, FileCounts]:
         reported: The JSON object, by source name.
 
     Returns:
-        The file counts by source name. File names and kinds of files that the JSON omits are missing from them.
+        The file counts by source name, without the file names and kinds that the JSON omits.
     """
     return {
         source: FileCounts(

@@ -75,10 +75,10 @@ def describe_progress(stage: str, progress: Mapping[str, Any]) -> str:
     """Describe the progress of a pipeline stage. Values that are None are omitted.
 
     Args:
-        stage: Kind and name of the stage, as in "tokens/small", followed by " steps" if training steps are counted
+        stage: Kind and name of the stage, as in "tokens/small". " steps" is appended if training steps are counted
             instead of parts (file sets).
-        progress: `StageProgress.to_json` of the stage, with the keys `built`, `parts`, `rate` (per second) and
-            `seconds_left`; the last two may be None
+        progress: The result of `StageProgress.to_json`, with the keys `built`, `parts`, `rate` (per second) and
+            `seconds_left`. The last two may be None.
 
     >>> describe_progress("tokens/small", {"built": 3, "parts": 9, "rate": 0.5, "seconds_left": 12})
     '3 of 9 parts, 0.5 a second, 12.0 s left of this stage'
@@ -107,7 +107,7 @@ def format_moment(text: str) -> str:
 
 
 def choose_row_words(kind: str, table: str) -> tuple[str, str]:
-    """Return the singular and plural words for what the rows of a table contain.
+    """Return the singular and the plural word for the rows of a table.
 
     Args:
         kind: Kind of the artifact (stored result of a pipeline stage) that contains the table.
@@ -121,7 +121,7 @@ def choose_row_words(kind: str, table: str) -> tuple[str, str]:
 
 
 def name_parent(parent: Parent) -> str:
-    """Return a readable name of an artifact that another was built from: its own name or, for raw files, their number.
+    """Return a readable name for a parent (an input of an artifact): its name or, for raw files, their number.
 
     >>> name_parent(Parent(role="raw", name="1 files", fingerprint=""))
     '1 file'

@@ -65,8 +65,8 @@ class Figure:
 
     Attributes:
         value: Value of the metric.
-        unit: What is counted; for a share, what it is a share of.
-        kind: COUNT, SHARE (between 0 and 1) or MEAN (an average or another measurement)
+        unit: What is counted. For a share, the unit of the whole that it is a share of.
+        kind: COUNT, SHARE (between 0 and 1) or MEAN (an average or another measurement).
     """
 
     value: float
@@ -106,14 +106,14 @@ def _count(name: str, value: int, unit: str) -> tuple[str, Figure]:
 
 
 def _iter_ratio(kind: str, name: str, part: float, whole: float, unit: str) -> Iterator[tuple[str, Figure]]:
-    """Yield one figure (metric) with the value `part` / `whole` as (name, figure); yield nothing if `whole` is zero.
+    """Yield a figure (metric) with the value `part` / `whole` as (name, figure), or nothing if `whole` is zero.
 
     Args:
-        kind: SHARE or MEAN
+        kind: SHARE or MEAN.
         name: Name of the figure.
         part: The numerator.
         whole: The denominator.
-        unit: What is counted; for a share, what it is a share of.
+        unit: What is counted. For a share, the unit of the whole that it is a share of.
     """
     if whole:
         yield name, Figure(value=part / whole, unit=unit, kind=kind)
@@ -162,7 +162,7 @@ def _iter_by_source(
     """Yield a count in total and for each source, as (name, figure).
 
     Args:
-        what: Name of the total; the name of a source is appended for its count.
+        what: Name of the total. To count a source, its name is appended.
         unit: What is counted.
         number: Function that returns the count for the manifests of parsed documents.
         by_source: Manifests of the parsed documents, by source name.
@@ -177,7 +177,7 @@ def _add_detail(what: str, detail: str) -> str:
 
 
 def count_raw_files(parsed: Iterable[Manifest]) -> int:
-    """Count the raw files from which some artifacts of parsed documents were built.
+    """Count the raw files that some artifacts of parsed documents were built from.
 
     Args:
         parsed: Manifests (descriptions) of these artifacts.
@@ -198,7 +198,7 @@ def _iter_losses(what: str, outcomes: Mapping[str, int], total: int, unit: str) 
     """Yield the number of dropped or removed items in total and by reason (largest first), then their shares.
 
     Args:
-        what: "dropped" or "removed"
+        what: "dropped" or "removed".
         outcomes: Number of items by outcome, such as "dropped: parse: empty".
         total: Number of all items.
         unit: What is counted.
@@ -239,7 +239,7 @@ def _iter_language_figures(place: Place, manifests: Sequence[Manifest]) -> Itera
 
 
 def _compute_language_shares(place: Place, parsed: Sequence[Manifest]) -> dict[str, float]:
-    """Return the share (0 to 1) of each language in a sample of one source's documents, by language code.
+    """Compute the share (0 to 1) of each language in a sample of one source's documents, by language code.
 
     Args:
         place: The store.
@@ -257,7 +257,7 @@ def _compute_language_shares(place: Place, parsed: Sequence[Manifest]) -> dict[s
 def _iter_verdict_figures(manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
     """Yield the numbers and shares of documents that deduplication kept and removed, as (name, figure).
 
-    Yields nothing if the run did not come to deduplication.
+    Yields nothing if the run did not reach deduplication.
 
     Args:
         manifests: Descriptions of the run's artifacts.
@@ -279,7 +279,7 @@ def _iter_vocabulary_figures(manifests: Sequence[Manifest]) -> Iterator[tuple[st
 
 
 def _iter_token_figures(place: Place, manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
-    """Yield the metrics of the tokens by vocabulary: number, lengths of documents, tokens per word, unknown tokens.
+    """Yield token metrics for each vocabulary: number of tokens, document lengths, tokens per word, unknown tokens.
 
     Args:
         place: The store.
@@ -324,7 +324,7 @@ def _compute_median(name: str, lengths: list[int], unit: str) -> tuple[str, Figu
 
 
 def _iter_example_figures(place: Place, manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
-    """Yield the metrics of each shard set (training data): its examples, tokens, unused tokens and labels.
+    """Yield metrics of each shard set (training data): numbers of examples, tokens, unused tokens and labels.
 
     Args:
         place: The store.
@@ -400,7 +400,8 @@ def read_stored_manifests(place: Place, record: RunRecord) -> list[Manifest]:
     """Read the manifests (artifact descriptions) that the metrics of a run are computed from, in the order of the run.
 
     Artifacts that are no longer in the store are omitted. Of the artifacts that were complete before the run, only the
-    parsed documents and the last deduplication decisions are included, which the counts of the whole corpus need.
+    parsed documents and the last deduplication decisions are included, because they are needed to count the whole
+    corpus.
 
     Args:
         place: The store.
@@ -432,7 +433,7 @@ def count_figures(place: Place, record: RunRecord) -> Figures | None:
 
 
 def get_figures(place: Place, record: RunRecord) -> Figures | None:
-    """Return the figures (metrics) of a recorded run, by name, from its figures file or computed again.
+    """Return the figures (metrics) of a recorded run, by name. They are read from its figures file or recomputed.
 
     Returns:
         The figures; None if the file is missing or damaged and an artifact of the run is no longer in the store.
@@ -475,8 +476,8 @@ def find_figures_before(
         tell: Called with a line to print if damaged files prevent a comparison.
 
     Returns:
-        (record, figures by name) of the previous run; None if there is no previous run, or its figures can no longer be
-        computed.
+        The record and the figures by name of the previous run, or None if there is no previous run, or its figures can
+        no longer be computed.
     """
     before = find_run_before(place, record, tell)
     if before is None:
@@ -499,9 +500,9 @@ def write_figures(place: Place, record: RunRecord, figures: Figures) -> None:
 
 
 def rebuild_figures(place: Place) -> None:
-    """Compute the damaged figures files (metrics of runs) of a store again, and remove them from its damage list.
+    """Rebuild the damaged figures files (metrics of runs) of a store, and remove them from its damage list.
 
-    A file stays on the list if artifacts that its run used are missing or damaged.
+    A file stays on the list if artifacts of its run are missing or damaged.
 
     Raises:
         InputError: If the list itself is damaged, or the store is not writable.
@@ -532,7 +533,7 @@ def compute_final_figures(place: Place, record: RunRecord) -> Figures:
 
 
 def serialize_figures(figures: Figures) -> bytes:
-    """Serialize figures (metrics), by name, as JSON with a digest at its end. Each figure is on a line of its own."""
+    """Serialize figures (metrics), given by name, as JSON with a digest at the end. Each figure has a separate line."""
     lines = ",\n".join(f"  {json.dumps(name)}: {json.dumps(asdict(figure))}" for name, figure in figures.items())
     return seal(f'{{\n "figures": {{\n{lines}\n }}\n}}\n'.encode())
 
@@ -543,12 +544,12 @@ def get_figures_path(run_id: str) -> str:
 
 
 def find_run_before(place: Place, run: RunRecord, tell: Callable[[str], None] = print_to_stderr) -> RunRecord | None:
-    """Return the previous completed run of the same recipe; None if there is none.
+    """Return the previous completed run of the same recipe, or None if there is none.
 
     Args:
         place: The store.
         run: Record of the later run.
-        tell: Called with a line to print about each damaged run record, which is skipped.
+        tell: Called with a line to print about each damaged run record. Such records are skipped.
     """
     ids = (each for each in reversed(list_run_ids(place)) if each < run.run_id and each.partition("-")[2] == run.recipe)
     earlier = (each for each in iter_readable_runs(place, ids, tell) if each.state == "completed")
@@ -560,8 +561,8 @@ class Change:
     """The values of one figure (metric) in two runs.
 
     Attributes:
-        name, unit, kind: Name, unit and kind of the figure.
-        before, after: Its value in the earlier and in the later run; None if that run has no such figure.
+        name, unit, kind: As in `Figure`; the name is that of the figure.
+        before, after: The value in the earlier and the later run; None if the run does not have the figure.
     """
 
     name: str
@@ -572,23 +573,23 @@ class Change:
 
     @property
     def change(self) -> float | None:
-        """The later value minus the earlier one (a fraction for shares); None if either is missing."""
+        """The later value minus the earlier one, or None if either is missing. Shares are fractions."""
         return self.after - self.before if self.before is not None and self.after is not None else None
 
     @property
     def relative(self) -> float | None:
-        """The change divided by the earlier value; None if a value is missing or the earlier one is zero."""
+        """The change divided by the earlier value, or None if a value is missing or the earlier one is zero."""
         return self.change / self.before if self.change is not None and self.before else None
 
 
 def compare_figures(before: Figures, after: Figures) -> list[Change]:
     """Compare the figures (metrics) of two runs. Each argument has the figures of one run by name.
 
-    A count or share for a source or reason, such as "dropped: parse: empty", is taken as zero in a run that lacks it
-    but has another one with the same name before the first colon.
+    A count or share for a source or reason, such as "dropped: parse: empty", may be missing in one run. If this run has
+    another figure with the same name before the first colon, the missing value is taken as zero.
 
     Returns:
-        One change for each name: first the names in `after`, in order, then those only in `before`.
+        One change for each name: first the names in `after`, in order, then those that only `before` has.
     """
     names = [*after, *(name for name in before if name not in after)]
     return [
@@ -614,12 +615,12 @@ def _get_value(figures: Figures, name: str, other: Figures) -> float | None:
 def list_crossings(
     bounds: Sequence[Bound], after: Figures, before: Figures | None, chances: Mapping[str, float] = MappingProxyType({})
 ) -> list[str]:
-    """Return a line for each figure (metric) that exceeds a limit in the recipe, and for each limit without a figure.
+    """List the limits in the recipe that are exceeded by a figure (metric) or have no figure, with one line for each.
 
     Args:
         bounds: The limits, from the recipe's `[bounds]`.
         after: The figures of the run, by name.
-        before: The figures of the run to compare with; if None, limits on changes are not checked.
+        before: The figures of the run to compare with. If None, limits on changes are not checked.
         chances: P-values of the task scores that decreased, by figure name.
 
     Returns:
@@ -632,7 +633,7 @@ def list_crossings(
 def list_run_crossings(
     place: Place, bounds: Sequence[Bound], run: RunRecord, after: Figures, before: tuple[RunRecord, Figures] | None
 ) -> tuple[str, ...]:
-    """Return a line, as `list_crossings` does, for each figure (metric) of a recorded run that exceeds a limit.
+    """List the limits that the figures (metrics) of a recorded run exceed, with lines as from `list_crossings`.
 
     If the recipe has a limit `worse`, paired significance tests of the predictions are computed.
 
@@ -641,7 +642,7 @@ def list_run_crossings(
         bounds: The limits, from the recipe's `[bounds]`.
         run: Record of the run.
         after: The figures of the run, by name.
-        before: (record, figures) of the run to compare with; None if there is none
+        before: The record and figures of the run to compare with; None if there is none.
 
     Raises:
         Damaged: If stored predictions that the tests read are damaged.
@@ -663,10 +664,10 @@ def _iter_bound_crossings(bound: Bound, changes: Sequence[Change], chances: Mapp
 
 
 def _list_absent(bound: Bound, changes: Sequence[Change]) -> list[Change]:
-    """Return a change from zero to zero, as a list of one, for a figure that has a limit but is missing in both runs.
+    """Return a list with one change from zero to zero for a figure that has a limit but is missing in both runs.
 
-    Returns [] unless the figure is a count or share for a source or reason, and the runs have others with the same name
-    before the colon.
+    Returns [] unless the figure is a count or share for a source or reason, and the runs have other figures with the
+    same name before the colon.
 
     Args:
         bound: The limit.
@@ -702,10 +703,10 @@ def _iter_worse_crossings(bound: Bound, change: Change, chances: Mapping[str, fl
     """Yield a line if a task score is significantly lower than in the previous run, or lower and cannot be tested.
 
     Args:
-        bound: The limit, with the p-value `worse` below which a decrease is significant; without one nothing is
+        bound: The limit. Its `worse` is the p-value below which a decrease is significant. If it has none, nothing is
             yielded.
         change: The score in both runs.
-        chances: P-values by figure name; a score without one cannot be tested.
+        chances: P-values by figure name. A score without a p-value cannot be tested.
     """
     most = bound.settings.worse
     if most is None or change.after is None or change.before is None or change.after >= change.before:
@@ -718,7 +719,7 @@ def _iter_worse_crossings(bound: Bound, change: Change, chances: Mapping[str, fl
 
 
 def _compute_move(key: str, before: float, after: float) -> float:
-    """Return how far a figure moved from `before` to `after`, positive in the direction that a limit restricts.
+    """Compute how far a figure moved from `before` to `after`. The result is positive in the restricted direction.
 
     Args:
         key: Name of the limit: "fall" or "fall_by" for a decrease, "rise" or "rise_by" for an increase.
@@ -729,7 +730,7 @@ def _compute_move(key: str, before: float, after: float) -> float:
 
 
 def parse_bound(crossing: str) -> str:
-    """Return the part of a line of `list_crossings` that names the figure (metric) and its limit, without the values.
+    """Extract the name of the figure (metric) and its limit, without the values, from a line of `list_crossings`.
 
     >>> parse_bound("documents: what is new is 850 documents and was 1,000 documents: the bound is fall = 0.1")
     'documents: what is new: fall = 0.1'
@@ -748,9 +749,9 @@ def format_with_unit(value: float, unit: str, kind: str) -> str:
     """Format the value of a figure (metric) with its unit. Shares are formatted as percentages.
 
     Args:
-        value: The value; "not finite" is returned if it is infinite or NaN.
+        value: The value. If it is infinite or NaN, the result is "not finite".
         unit: What is counted.
-        kind: COUNT, SHARE or MEAN
+        kind: COUNT, SHARE or MEAN.
 
     >>> format_with_unit(1234, "documents", COUNT), format_with_unit(0.0312, "records", SHARE)
     ('1,234 documents', '3.12 % of the records')

@@ -38,7 +38,7 @@ COPY_OF_TOKENS = "tokens of copy "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepAccount:
-    """The counts of one step of a run: how many items the step received, and what happened to them.
+    """The counts of one step of a run: the number of items that it received, by what happened to them.
 
     Attributes:
         title: Description of the step, such as "Find raw files".
@@ -54,12 +54,12 @@ class StepAccount:
 
     @property
     def found(self) -> int:
-        """Number of items with an outcome, over all outcomes."""
+        """The sum of the outcomes: the number of items for which an outcome was counted."""
         return sum(self.outcomes.values())
 
     @property
     def balances(self) -> bool:
-        """True if every item that the step received has one outcome: the outcomes add up to the total."""
+        """True if the outcomes add up to the total, so that every item has exactly one outcome."""
         return self.found == self.total
 
     def __str__(self) -> str:
@@ -69,14 +69,15 @@ class StepAccount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge:
-    """A comparison of the number of items that one step wrote with the number that the next step read.
+    """A comparison between the number of items that one step wrote and the number that the next step read.
 
     Attributes:
         title: Description of what is compared.
         unit: What is counted, such as "documents".
         given: Number of items that the first step wrote.
         received: Number of items that the next step read.
-        unlabelled: Number of further items that the next step may have read, from files that do not name a source.
+        unlabelled: Number of additional items that the next step may have read, from files that are not assigned to a
+            source.
     """
 
     title: str
@@ -102,7 +103,7 @@ class Accounts:
     Attributes:
         steps: The counts of each step, in the order of the run.
         edges: Comparisons of each step's output with the next step's input.
-        headline: Totals by unit (such as "tokens"), then by name of the artifact that counts it; the name is "" if
+        headline: Totals by unit (such as "tokens"), then by the name of the artifact with the count. The name is "" if
             there is only one.
     """
 
@@ -123,14 +124,15 @@ class Accounts:
 
 
 def filter_kind(manifests: Iterable[Manifest], kind: str) -> list[Manifest]:
-    """Return the manifests (artifact descriptions) of one kind, such as "tokens", in order and without repeats."""
+    """Return the distinct manifests (artifact descriptions) of one kind, such as "tokens", in order."""
     return list({manifest.folder: manifest for manifest in manifests if manifest.kind == kind}.values())
 
 
 def find_newest(manifests: Iterable[Manifest], kind: str) -> Manifest | None:
-    """Return the last manifest (artifact description) of a kind; None if there is none.
+    """Return the last manifest (artifact description) of a kind, or None if there is none.
 
-    The last one covers the raw files of all runs, except for parsed documents, which have one artifact for each source.
+    The last one covers the raw files of all runs. (Parsed documents are an exception: each source has separate
+    artifacts.)
     """
     matches = filter_kind(manifests, kind)
     return matches[-1] if matches else None
@@ -144,7 +146,7 @@ def find_newest_by_name(manifests: Sequence[Manifest], kind: str) -> dict[str, M
         kind: The kind, such as "tokens".
 
     Returns:
-        The manifests by the name of their table in the recipe; a single one is returned under "".
+        The manifests by the name of their table in the recipe. A single manifest has the name "".
     """
     by_name = {manifest.name: manifest for manifest in manifests if manifest.kind == kind}
     corpus = find_newest(manifests, "corpora")
@@ -153,7 +155,7 @@ def find_newest_by_name(manifests: Sequence[Manifest], kind: str) -> dict[str, M
 
 
 def find_parent(manifest: Manifest, candidates: Iterable[Manifest]) -> Manifest | None:
-    """Return the first manifest that describes an input of an artifact; None if there is none.
+    """Return the first manifest that describes an input of an artifact, or None if there is none.
 
     Args:
         manifest: Description of the artifact.
@@ -188,7 +190,7 @@ def _iter_steps(manifests: Sequence[Manifest]) -> Iterable[StepAccount]:
 def _collect_ledgers(manifests: Sequence[Manifest], kind: str) -> dict[str, Ledger]:
     """Return the ledgers (record counts by outcome) of the artifacts of one kind, by artifact name.
 
-    If each source has its own artifact of this kind, the sum over all sources is returned under "".
+    If sources have separate artifacts of this kind, the result is their sum, under the name "".
 
     Args:
         manifests: Descriptions of a run's artifacts, in the order of the run.
@@ -200,7 +202,7 @@ def _collect_ledgers(manifests: Sequence[Manifest], kind: str) -> dict[str, Ledg
 
 
 def add_name(what: str, name: str) -> str:
-    """Append a name in parentheses to a text, as in "tokens (small)"; return the text unchanged if the name is ""."""
+    """Append a name in parentheses to a text, as in "tokens (small)". Returns the text unchanged if the name is ""."""
     return f"{what} ({name})" if name else what
 
 
@@ -228,23 +230,23 @@ def sum_raw_files(parsed: Iterable[Manifest]) -> Account:
 
 
 def list_copy_accounts(shards: Manifest) -> list[Account]:
-    """Return the token counts of each copy of a shard set's data (the same text with other masks), by copy number.
+    """Return the token counts of each copy of a shard set's data (the same text with different masks), by copy number.
 
-    Each has the total number of tokens of the text, and the numbers by outcome, such as "truncated".
+    Each has the total number of tokens, and the number by outcome, such as "truncated".
     """
     copies = [account for account in shards.ledger.accounts if account.unit.startswith(COPY_OF_TOKENS)]
     return sorted(copies, key=_to_sort_key)
 
 
 def _to_sort_key(account: Account) -> list[str]:
-    """Return a key for sorting by unit, with numbers in numeric order (such as copy 2 before copy 10)."""
+    """Return a key for sorting accounts by unit. Numbers sort numerically, such as copy 2 before copy 10."""
     return [word.zfill(9) if word.isdigit() else word for word in account.unit.split()]
 
 
 def _iter_document_edges(manifests: Sequence[Manifest]) -> Iterable[Edge]:
     """Yield comparisons of the numbers of documents that were parsed, deduplicated, kept in the corpus, and tokenized.
 
-    A comparison is omitted if the run has no artifact of one of its two steps.
+    A comparison is omitted if the run has no artifact for one of its two steps.
     """
     parsed, verdicts, corpus = (
         filter_kind(manifests, "documents"),
@@ -287,8 +289,8 @@ def count_tokens_for(tokens: Manifest, shards: Manifest) -> tuple[int, int]:
         shards: Manifest of the shard set.
 
     Returns:
-        The number of tokens that come from the shard set's sources, and the number of further tokens that may come from
-        them, in files that do not name a source (documents that a later run restored).
+        The number of tokens that come from the shard set's sources, and the number of additional tokens that may come
+        from them: those in files that are not assigned to a source (documents that a later run restored).
     """
     sources = shards.settings.get("sources")
     if not sources:
@@ -320,7 +322,7 @@ def _count_headline(manifests: Sequence[Manifest]) -> dict[str, dict[str, int]]:
 
 
 def list_losses(steps: Iterable[StepAccount]) -> list[tuple[str, int]]:
-    """List the outcomes of steps that dropped or removed items, as (outcome, count), the largest count first."""
+    """List the outcomes for dropped or removed items as (outcome, count) pairs, largest count first."""
     lost = [
         (name, count)
         for step in steps
@@ -331,9 +333,9 @@ def list_losses(steps: Iterable[StepAccount]) -> list[tuple[str, int]]:
 
 
 def list_edits(manifest: Manifest) -> list[tuple[str, int]]:
-    """List what was changed or found in the documents of an artifact, as (description, count) pairs.
+    """List the edits and findings in an artifact's documents, as (description, count) pairs.
 
-    These are lines removed or repaired, personal data masked, and matches with test data. Zero counts are omitted.
+    These are removed or repaired lines, masked personal data, and matches with test data. Zero counts are omitted.
 
     Args:
         manifest: Manifest of the parsed documents.
@@ -384,7 +386,7 @@ class LengthSample:
         return int(self.lengths.sum())
 
     def compute_quantile(self, share: float) -> int:
-        """Return the quantile of the lengths for a share (0 to 1): 0.5 gives the median. The sample is not empty."""
+        """Return a quantile of the lengths, such as the median for a share of 0.5. The sample must not be empty."""
         return int(np.quantile(self.lengths, share, method="inverted_cdf"))
 
 
@@ -395,9 +397,9 @@ def sample_lengths(
 
     Args:
         place: The store.
-        manifest: Artifact that contains the table.
+        manifest: Manifest (description) of the artifact that contains the table.
         table: Name of a table with a list column `ids`.
-        unknown_id: Id of the unknown token; if None, unknown tokens are not counted.
+        unknown_id: Id of the unknown token. If None, unknown tokens are not counted.
         most: Maximum number of parts to read.
 
     Returns:
@@ -445,7 +447,7 @@ def iter_shares(place: Place, shards: Manifest) -> Iterator[Share]:
         shards: Manifest (description) of the shard set.
 
     Yields:
-        (name, part, whole, unit): the share is part / whole, and both count `unit`.
+        Tuples (name, part, whole, unit). The share is part / whole, and `unit` is what both numbers count.
     """
     figures, examples = shards.ledger.figures, shards.count_rows("examples")
     whole, lost = _count_lost_tokens(shards)
@@ -465,7 +467,7 @@ def iter_shares(place: Place, shards: Manifest) -> Iterator[Share]:
 
 
 def _count_lost_tokens(shards: Manifest) -> tuple[int, dict[str, int]]:
-    """Return the number of tokens in all copies of a shard set's data, and the numbers of unused tokens by reason.
+    """Count the tokens in all copies of a shard set's data, and the unused tokens by reason.
 
     The reasons are "truncated" and "left_over".
     """
@@ -475,7 +477,7 @@ def _count_lost_tokens(shards: Manifest) -> tuple[int, dict[str, int]]:
 
 
 def compute_label_deviation(shards: Manifest) -> float | None:
-    """Return how far the counts of a shard set's two labels are from equal, in standard deviations of a fair coin.
+    """Compute how much the counts of a shard set's two labels differ, in standard deviations of a fair coin.
 
     Returns None if the shard set (training data) has no labels.
     """
@@ -485,7 +487,7 @@ def compute_label_deviation(shards: Manifest) -> float | None:
 
 
 def count_lost(place: Place, shards: Manifest) -> tuple[int, int]:
-    """Count the examples that mix deleted and remaining documents, in a sample of the shards.
+    """Count the examples that contain both deleted and remaining documents, in a sample of the shards.
 
     Args:
         place: The store.
@@ -524,7 +526,7 @@ def _read_looks(place: Place, shards: Manifest, split: str) -> pa.Table:
         split: Name of the split, such as "train".
 
     Returns:
-        One table with the columns of SURFACES; it has no rows if there are no counts.
+        One table with the columns of SURFACES. It has no rows if there are no counts.
     """
     of_split = (part for part in shards.parts if part.labels.get("split") == split)
     holding = [part for part in of_split if any(file.table == "surfaces" for file in part.files)]
@@ -540,7 +542,7 @@ def list_surface_warnings(figures: Mapping[str, float]) -> list[str]:
     """Return a warning for each shard set whose labels can be guessed from surface features such as segment lengths.
 
     Args:
-        figures: Metrics of a run, as values by name.
+        figures: Values of a run's metrics, by name.
     """
     return [
         describe_surface(name.removeprefix(LOWER_BOUND_NAME).strip(" ()"), value)
@@ -550,7 +552,7 @@ def list_surface_warnings(figures: Mapping[str, float]) -> list[str]:
 
 
 def describe_surface(name: str, at_least: float) -> str:
-    """Return the warning for a shard set whose labels can be guessed from surface features.
+    """Build the warning for a shard set whose labels can be guessed from surface features.
 
     Args:
         name: Name of the shard set in the recipe; "" if it is the only one.
@@ -565,9 +567,9 @@ def describe_surface(name: str, at_least: float) -> str:
 
 
 def explain_no_examples(name: str, shards: Manifest) -> str | None:
-    """Return the error message for a shard set without any training example.
+    """Build the error message for a shard set without any training examples.
 
-    Returns None if it has some, or if there are no documents to train on.
+    Returns None if it has examples, or if there are no documents to train on.
 
     Args:
         name: Name of the shard set.
@@ -582,7 +584,7 @@ def explain_no_examples(name: str, shards: Manifest) -> str | None:
 
 
 def list_warnings(shards: Manifest) -> list[str]:
-    """Return a warning if a shard set has no training examples, or if its examples omit much of the text; else [].
+    """List the warnings about a shard set that has no training examples, or whose examples omit much of the text.
 
     Args:
         shards: Manifest (description) of the shard set.

@@ -58,7 +58,7 @@ class Notice:
         store: Address of the store.
         run: Id of the run; "" if there is none.
         report: Path of the report; "" if there is none.
-        url: URL of the run in the Prefect UI; "" if there is none
+        url: URL of the run in the Prefect UI; "" if there is none.
         bounds: Descriptions of the exceeded limits from the recipe's `[bounds]`.
         host: Name of this machine.
         time: Time of the notification (ISO 8601).
@@ -76,7 +76,7 @@ class Notice:
     time: str = field(default_factory=format_now)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the attributes as a dict to send as JSON, with `text` as one line of at most MESSAGE_CHARACTERS."""
+        """Convert the notice to a dict to send as JSON. `text` becomes one line of at most MESSAGE_CHARACTERS."""
         shown = to_one_line(self.text, MESSAGE_CHARACTERS).encode("utf-8", "replace").decode()
         return {**asdict(self), "text": shown}
 
@@ -89,7 +89,7 @@ def read_named(place: Place, recipe: str) -> Mapping[str, str]:
         recipe: Name of the recipe.
 
     Returns:
-        The time of the notification (ISO 8601) by description of what was reported; {} if the file is missing or
+        The time of the notification (ISO 8601), by description of what was reported. {} if the file is missing or
         malformed, so that everything is reported again.
     """
     try:
@@ -105,7 +105,7 @@ def write_named(place: Place, recipe: str, named: Mapping[str, str]) -> None:
     Args:
         place: The store.
         recipe: Name of the recipe.
-        named: Time of the notification (ISO 8601) by description of what was reported.
+        named: Time of the notification (ISO 8601), by description of what was reported.
 
     Raises:
         InputError: If the store is not writable.
@@ -126,16 +126,16 @@ def is_due(moment: str) -> bool:
 def notify(settings: NotifySettings, notice: Notice, folder: Path, tell: Tell) -> bool:
     """Send a notification to a recipe's webhook and command, if the settings include its event.
 
-    Both are called in parallel and have a time limit, so that the run is not delayed for long.
+    Both are called in parallel, with a time limit, so that the run is not delayed for long.
 
     Args:
         settings: The recipe's `[notify]` settings.
         notice: The notification.
-        folder: Folder of the recipe, in which the command runs.
-        tell: Called with a line to print for each of the two that failed.
+        folder: Folder of the recipe. The command runs in it.
+        tell: Called with a line to print if the webhook or the command fails.
 
     Returns:
-        True if at least one of the two succeeded.
+        True if the webhook or the command succeeded.
     """
     if notice.event not in settings.on:
         return False
@@ -169,7 +169,7 @@ def post_notice(variable: str, notice: Notice) -> str:
         notice: The notification.
 
     Returns:
-        Why sending failed, such as "it does not answer"; "" on success.
+        The reason why sending failed, such as "it does not answer"; "" on success.
     """
     import logging
 
@@ -198,15 +198,15 @@ def post_notice(variable: str, notice: Notice) -> str:
 
 
 def build_apprise_target(address: str, fields: Mapping[str, Any]) -> str | dict[str, Any]:
-    """Convert a webhook address to the form that Apprise, the library that sends notifications, expects.
+    """Convert a webhook address to the form that Apprise expects. (Apprise is the library that sends notifications.)
 
     Args:
-        address: URL of a webhook or of an Apprise service
+        address: URL of a webhook or of an Apprise service.
         fields: The JSON object to post to a webhook.
 
     Returns:
-        For a webhook (http or https), a dict of Apprise's URL fields and the payload; any other address unchanged; ""
-        if the address is not valid.
+        For a webhook (http or https), a dict of Apprise's URL fields and the payload. Any other address is returned
+        unchanged, or as "" if it is not valid.
     """
     try:
         url = urlsplit(address)
@@ -227,7 +227,7 @@ def build_apprise_target(address: str, fields: Mapping[str, Any]) -> str | dict[
 
 
 def call_command(settings: NotifySettings, notice: Notice, folder: Path) -> str:
-    """Run the command of the settings with the notification as JSON on its standard input.
+    """Run the command in the settings, and write the notification as JSON to its standard input.
 
     The command is killed after `settings.command_seconds`.
 
@@ -237,7 +237,7 @@ def call_command(settings: NotifySettings, notice: Notice, folder: Path) -> str:
         folder: Working directory of the command.
 
     Returns:
-        Why the command failed, or "" if it succeeded.
+        The reason why the command failed, or "" if it succeeded.
     """
     streams: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     try:
@@ -255,7 +255,7 @@ def call_command(settings: NotifySettings, notice: Notice, folder: Path) -> str:
 
 
 def list_setting_warnings(settings: NotifySettings, environment: Mapping[str, str]) -> list[str]:
-    """Return a one-line warning if the environment variable that `notify.webhook` names is not set; else [].
+    """Return a list with a warning if the environment variable in `notify.webhook` is not set, otherwise [].
 
     Args:
         settings: The recipe's `[notify]` settings.

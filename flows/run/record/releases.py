@@ -57,7 +57,7 @@ class DamagedRelease(Damaged):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleasedArtifact:
-    """One artifact (stored result of a pipeline stage) of a release: its kind, name, folder in the store and digest."""
+    """An artifact (stored stage result) in a release: its kind, name, folder in the store and digest."""
 
     kind: str
     name: str
@@ -67,22 +67,22 @@ class ReleasedArtifact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """One entry in the history of a release name: the artifacts of a run that are in use under this name.
+    """An entry in the history of a release name. It makes the artifacts of a run available under this name.
 
     Attributes:
         name: Name of the release.
         number: One-based position in the history.
-        action: "release" or "rollback"
+        action: "release" or "rollback".
         recipe: Name of the recipe.
         run: Id of the run that was released.
         artifacts: The released artifacts.
-        who: User and host that made the release, as user@host.
+        who: The user who made the release, as user@host.
         when: Time of the release (ISO 8601).
-        reason: Why the release was made, as given by the user.
-        approved: "bounds" if the run exceeds no limit of the recipe's `[bounds]`; "person" if a person approved it
+        reason: Why the release was made, according to the user.
+        approved: "bounds" if the run exceeds no limit of the recipe's `[bounds]`; "person" if a person approved it.
         crossed: Descriptions of the exceeded limits.
-        back_to: For a rollback, the number of the entry that becomes current again.
-        figures: The metrics of the run by name; values may be infinite or NaN.
+        back_to: Number of the entry that a rollback makes current again.
+        figures: The metrics of the run, by name. Values may be infinite or NaN.
     """
 
     name: str
@@ -101,14 +101,14 @@ class Release:
 
 
 def list_run_artifacts(place: Place, record: RunRecord) -> tuple[ReleasedArtifact, ...]:
-    """Return the artifacts (stored results) of a run that a release would contain: the last one of each kind and name.
+    """List the artifacts (stored results) of a run that a release would contain: the last one of each kind and name.
 
     Args:
         place: The store.
         record: The record of the run.
 
     Raises:
-        InputError: If the run has no artifacts that can be released, or one is no longer in the store.
+        InputError: If the run has no artifacts that can be released, or one of them is no longer in the store.
         Damaged: If the manifest of an artifact is damaged.
     """
     last = {(stage.kind, stage.name): stage.folder for stage in record.stages if STAGES[stage.kind].is_released}
@@ -157,7 +157,7 @@ def list_release_entries(place: Place, name: str | None = None) -> list[str]:
 
     Args:
         place: The store.
-        name: The name; if None, the releases of all names are listed, sorted by name.
+        name: The name. If None, the releases of all names are listed, sorted by name.
     """
     folder = RELEASES_FOLDER if name is None else f"{RELEASES_FOLDER}/{name}"
     pieces = [tuple(path.split("/")) for path in place.list_files(folder)]
@@ -171,10 +171,10 @@ def list_release_names(place: Place) -> list[str]:
 
 
 def read_history(place: Place, name: str) -> list[Release]:
-    """Read all releases made under a name, oldest first; [] if there are none.
+    """Read all releases made under a name, oldest first. Returns [] if there are none.
 
     Raises:
-        DamagedRelease: If one is damaged.
+        DamagedRelease: If one of them is damaged.
     """
     return [read_release(place, path) for path in list_release_entries(place, name)]
 
@@ -230,14 +230,14 @@ def find_release_before(place: Place, recipe: str, moment: str) -> Release | Non
 def find_last_answered(place: Place, recipe: str, name: str, answer_kind: str, generations: int) -> int:
     """Return the number of the last generation (raw files that one run added) with released predictions.
 
-    It is taken from the newest release of the recipe whose predictions cover fewer than `generations` generations. If a
-    released run is repeated, it therefore makes predictions for the same documents again.
+    The number is taken from the newest release of the recipe whose predictions cover fewer than `generations`
+    generations. As a result, a released run that is repeated makes predictions for the same documents again.
 
     Args:
         place: The store.
         recipe: Name of the recipe.
         name: Name of the predictions artifact.
-        answer_kind: "predict" or "embed"; predictions of the other kind are ignored
+        answer_kind: "predict" or "embed". Predictions of the other kind are ignored.
         generations: Current number of generations.
 
     Returns:
@@ -259,7 +259,7 @@ def find_last_answered(place: Place, recipe: str, name: str, answer_kind: str, g
 
 
 def list_released_folders(place: Place) -> set[str]:
-    """Return the folders of the artifacts (stored stage results) that any release in a store contains.
+    """Return the folders of all artifacts (stored stage results) in any release of a store.
 
     Raises:
         DamagedRelease: If a release is damaged.
@@ -268,7 +268,7 @@ def list_released_folders(place: Place) -> set[str]:
 
 
 def list_released_runs(place: Place) -> set[str]:
-    """Return the ids of all runs in a store that were ever released.
+    """Return the ids of all runs in a store that have ever been released.
 
     Raises:
         DamagedRelease: If a release is damaged.
@@ -279,11 +279,11 @@ def list_released_runs(place: Place) -> set[str]:
 def add_release(place: Place, entry: Release) -> Release:
     """Append a release to the history of its name, and return the release with its new number.
 
-    Waits until no clean-up of the store is running.
+    If a clean-up of the store is running, waits for its end.
 
     Args:
         place: The store.
-        entry: The release; its `number` is ignored.
+        entry: The release. Its `number` is ignored.
 
     Raises:
         InputError: If the name is not valid, the store is not writable, or a clean-up of the store has removed an
@@ -308,13 +308,13 @@ def add_release(place: Place, entry: Release) -> Release:
 
 
 def roll_back(place: Place, name: str, to: int | None, reason: str) -> Release:
-    """Make an earlier release of a name current again by appending a copy of it to the history. Return the copy.
+    """Append a copy of an earlier release to the history of its name, so that it is current again. Returns the copy.
 
     Args:
         place: The store.
         name: Name of the release.
-        to: Number of the earlier release; if None, the last one whose artifacts differ from the current ones.
-        reason: Why, as given by the user.
+        to: Number of the earlier release. If None, the last one whose artifacts differ from the current ones.
+        reason: Why the user rolls back.
 
     Raises:
         InputError: If there is no such release, or one of its artifacts is missing.
@@ -337,7 +337,7 @@ def _find_earlier(place: Place, now: Release) -> Release:
         now: The current release.
 
     Raises:
-        InputError: If there is none.
+        InputError: If there is no such release.
     """
     meant = now.back_to or now.number
     earlier = [e for e in read_history(place, now.name) if e.number < meant and e.artifacts != now.artifacts]
@@ -350,7 +350,7 @@ def _find_earlier(place: Place, now: Release) -> Release:
 
 
 def get_user() -> str:
-    """Return the current user and host, as user@host. A user without a name is called "unknown"."""
+    """Return the current user and host as user@host. The user is "unknown" if there is no user name."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # a container's user may have no name
@@ -359,7 +359,7 @@ def get_user() -> str:
 
 
 class ReleaseAddress(NamedTuple):
-    """A parsed release address, `STORE@NAME` or `STORE@NAME:NUMBER`. number: None for the newest release of the name"""
+    """A parsed release address, `STORE@NAME` or `STORE@NAME:NUMBER`. `number` is None for the newest release."""
 
     store: str
     name: str
@@ -386,7 +386,7 @@ def find_release(address: str) -> tuple[Place, Release] | None:
     """Read the release at an address such as `STORE@NAME`.
 
     Returns:
-        (store, release); None if this is not a release address.
+        The store and the release, or None if this is not a release address.
 
     Raises:
         InputError: If there is no such release.
@@ -420,7 +420,7 @@ def read_release(place: Place, path: str) -> Release:
 
 @contextmanager
 def _hold_history(place: Place, name: str) -> Iterator[None]:
-    """Lock the history of a release name for writing during the block. Does nothing if the store is an object store.
+    """Lock the history of a release name for writing during the block. Does nothing in an object store.
 
     Raises:
         InputError: If the folder of the history is not writable.

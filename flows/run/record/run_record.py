@@ -46,7 +46,7 @@ REMOVAL_MARK = "removed"
 
 
 def print_to_stderr(line: str) -> None:
-    """Print a line to standard error, to keep it out of the command's output."""
+    """Print a line to standard error, so that it is not part of the command's output."""
     print(line, file=sys.stderr)
 
 
@@ -55,9 +55,9 @@ class Cost:
     """The cost of a run.
 
     Attributes:
-        cpu_seconds: Processor time of the run's process and all its child processes, including the Prefect server.
-        bytes_written: Size of the files that the run built, for finished stages only.
-        peak_bytes: Peak memory of all these processes together, sampled once a second.
+        cpu_seconds: CPU time of the run's process and all its child processes, including the Prefect server.
+        bytes_written: Size of the files that the run built, in finished stages only.
+        peak_bytes: Peak total memory of all these processes, sampled once per second.
     """
 
     cpu_seconds: float
@@ -67,7 +67,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowRun:
-    """The Prefect flow run that tracks a run. id: its id in Prefect; page: its URL in the Prefect UI, "" if unknown"""
+    """The Prefect flow run that tracks a run: its id, and the URL of its page in the Prefect UI ("" if unknown)."""
 
     id: str
     page: str = ""
@@ -78,14 +78,14 @@ class StageRecord:
     """What a run did with one stage of the pipeline.
 
     Attributes:
-        kind, name: Kind and name of the artifact (the stage's stored result), such as "tokens" and "small".
+        kind, name: Kind and name of the artifact (stored result of the stage), such as "tokens" and "small".
         folder: Folder of the artifact, relative to the store.
-        state: "built" or "reused"
+        state: "built" or "reused".
         reason: Why the stage was built or reused.
-        seconds: Time that the run spent on the stage.
+        seconds: Time that the run spent on the stage, in seconds.
         parts: Number of parts (file sets that are built independently).
         parts_built: Number of parts that the run built.
-        bytes_built: Size of the files of these parts.
+        bytes_built: Size of the files in these parts, in bytes.
     """
 
     kind: str
@@ -101,13 +101,13 @@ class StageRecord:
 
 @dataclass(kw_only=True)
 class StageHistory:
-    """Collects what happens to one pipeline stage during a run, which may process the stage several times.
+    """Collects what happens to a pipeline stage during a run. The run may process the stage several times.
 
     Attributes:
         reasons: The distinct reasons why the stage was not complete.
-        missing: Names of the parts that were missing at any time.
+        missing: Names of the parts that were missing at any time during the run.
         unchanged_reason: Why the stage was reused.
-        record: The record of the stage; None until the stage is complete.
+        record: The record of the stage, or None until the stage is complete.
     """
 
     reasons: list[str] = field(default_factory=list)
@@ -119,9 +119,9 @@ class StageHistory:
         """Record that the run starts to process the stage.
 
         Args:
-            survey: The parts of the stage's result that the store contains and that are missing.
+            survey: The existing and missing parts of the stage's result in the store.
             reason: Why the stage is reused or built.
-            damaged: True if the stage is incomplete because of damage
+            damaged: True if the stage is incomplete because of damage.
         """
         if survey.manifest is not None:
             self.unchanged_reason = reason
@@ -135,7 +135,7 @@ class StageHistory:
 
         Args:
             manifest: Manifest (description) of the complete artifact.
-            seconds: Time since `begin`, which is added to the time of earlier calls.
+            seconds: Time since `begin`. It is added to the time of earlier calls.
         """
         before = self.record.seconds if self.record is not None else 0.0
         built = [part for part in manifest.parts if part.name in self.missing]
@@ -160,8 +160,8 @@ class SetAside:
     Attributes:
         kind: Kind of the skipped items, such as "damaged record".
         number: Number of skipped items.
-        place: Location of the items: the folder of an artifact of parsed documents, or the source of the files,
-            followed by a generation (raw files that one run added) or a digest of the file names.
+        place: Location of the items: the folder of parsed documents, or the source of the files followed by a
+            generation (the raw files that one run added) or a digest of the file names.
         new: Number of items that the previous completed run did not skip.
     """
 
@@ -181,20 +181,19 @@ class RunRecord:
         started: Start time in UTC (ISO 8601).
         seconds: Elapsed time.
         workers: Number of worker processes.
-        state: "completed", "failed" or "interrupted"
+        state: "completed", "failed" or "interrupted".
         stages: What the run did with each stage.
         versions: Versions of Python and libraries, by name.
         overrides: Settings given with `--set`, as value by key.
-        inputs: By source name, the counts of files read and not read, as `build_unread_json` returns them.
+        inputs: Counts of the files that were read and not read, by source name, from `build_unread_json`.
         names: Names of the artifacts that the run may have used or built.
         cost: Cost of the run; None if it was not measured.
-        crossed: Descriptions of the limits from the recipe's `[bounds]` that the run's metrics exceed, compared
-            with the previous run.
-        withheld: Descriptions of the limits that they exceed compared with the current release.
+        crossed: Descriptions of the recipe's `[bounds]` that the run's metrics exceed, compared with the previous run.
+        withheld: Descriptions of the `[bounds]` that the metrics exceed, compared with the current release.
         set_aside: The items that the run skipped because they cannot be read.
         settled: Folders of artifacts that were already complete in the store and were reused without a check.
         flow_run: The Prefect flow run; None if there is none.
-        watched: True if Prefect tracked the run while it ran; otherwise the run is reported to Prefect afterwards
+        watched: True if Prefect tracked the run while it was running. Otherwise, it is reported to Prefect afterwards.
         error: Message of the error that made the run fail.
     """
 
@@ -222,19 +221,19 @@ class RunRecord:
 
     @property
     def all_crossed(self) -> tuple[str, ...]:
-        """One-line descriptions of all exceeded limits, compared with the previous run or the release, each once."""
+        """Distinct one-line descriptions of all exceeded limits, compared with the previous run or the release."""
         return tuple(dict.fromkeys((*self.crossed, *self.withheld)))
 
     @property
     def is_drifted(self) -> bool:
-        """True if a metric of the run exceeds a limit set in the recipe; the command then exits with code 1."""
+        """True if a metric of the run exceeds a limit in the recipe. In this case, the command exits with code 1."""
         return bool(self.all_crossed)
 
     @property
     def outcome(self) -> tuple[str, ...]:
-        """The state of the run, then "drifted" (limits exceeded), "not released" and "N set aside" if they apply.
+        """The state of the run, then, if they apply, "drifted" (limits exceeded), "not released" and "N set aside".
 
-        N is the number of files and records that this run skipped and the previous one did not.
+        N is the number of files and records that this run skipped, but the previous one did not.
         """
         drifted = ("drifted",) if self.is_drifted else ()
         released = ("not released",) if self.withheld else ()
@@ -248,9 +247,9 @@ class RunRecord:
 
 
 def to_sealed(value: Any) -> bytes:
-    """Serialize a dataclass as JSON text with a digest of the JSON at its end, by which damage is detected.
+    """Serialize a dataclass as JSON text that ends with a digest of the JSON, so that damage can be detected.
 
-    Lone surrogates, as in a path that is not UTF-8, are escaped; `from_sealed` restores them.
+    Lone surrogates, as in a path that is not UTF-8, are escaped. `from_sealed` restores them.
     """
     return seal(json.dumps(asdict(value), indent=1, ensure_ascii=False).encode(errors="backslashreplace"))
 
@@ -265,7 +264,7 @@ def from_sealed(kind: type[Value], data: bytes, path: str, damaged: type[Damaged
         damaged: Class of the error to raise.
 
     Raises:
-        Damaged: If the data does not match its digest or has invalid fields; the error is an instance of `damaged`.
+        Damaged: If the data does not match its digest, or has invalid fields. The error is an instance of `damaged`.
     """
     try:
         return bind_settings(kind, unseal(data, path), path)
@@ -277,7 +276,7 @@ def from_sealed(kind: type[Value], data: bytes, path: str, damaged: type[Damaged
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawPaths:
-    """The raw files that a run read. paths: path of each file, by sha256"""
+    """The raw files that a run read. `paths` has the path of each file, by sha256."""
 
     paths: Mapping[str, str]
 
@@ -285,8 +284,8 @@ class RawPaths:
 def build_run_id(place: Place, recipe: str) -> str:
     """Create the id of a new run, such as "20261122T201500123456-news": the current UTC time and the recipe's name.
 
-    The id sorts after all ids in the store: if an earlier run has an id with a later time, the time in the new id is
-    one second after it.
+    The id sorts after all ids in the store. If an existing id has a later time, the new id's time is one second after
+    that.
 
     Args:
         place: The store.
@@ -302,7 +301,7 @@ def build_run_id(place: Place, recipe: str) -> str:
 
 
 def parse_moment(run_id: str) -> datetime | None:
-    """Return the time in a run id; None if it contains none.
+    """Return the time in a run id, or None if it contains no time.
 
     >>> parse_moment("20261122T201500123456-small").isoformat(), parse_moment("old-run")
     ('2026-11-22T20:15:00.123456+00:00', None)
@@ -319,7 +318,7 @@ def format_now() -> str:
 
 
 def read_versions() -> dict[str, str]:
-    """Return the versions of Python and of the libraries that can affect the results of a run, by name."""
+    """Return the versions of Python and of all libraries that can affect the results of a run, by name."""
     names = ("pyarrow", "numpy", "numba", "tokenizers", "prefect", "datasketch", "ftfy")
     return {"python": platform.python_version(), **{name: version(name) for name in names}}
 
@@ -349,12 +348,12 @@ def get_recipe_path(run_id: str) -> str:
 
 
 def write_run(place: Place, record: RunRecord, lock: "Lock", report: str | None = None) -> None:
-    """Write the files of a run that has ended: its lock, the paths of its raw files, its report and, last, its record.
+    """Write the files of a run that has ended: its lock, raw file paths and report, and finally its record.
 
     Args:
         place: The store.
         record: The record of the run.
-        lock: Content of the recipe's lock file (the raw files and models that the run used).
+        lock: The recipe's lock (the raw files and models that the run used).
         report: The report as HTML; None if there is none.
 
     Raises:
@@ -369,7 +368,7 @@ def write_run(place: Place, record: RunRecord, lock: "Lock", report: str | None 
 
 
 def collect_raw_paths(lock: "Lock") -> dict[str, str]:
-    """Return the paths of the raw files in a lock that exist on this machine, by sha256 of their content."""
+    """Return the paths of a lock's raw files that exist on this machine, by sha256 of their content."""
     files = (file for generation in lock.generations for group in generation.values() for file in group)
     return {file.sha256: file.path for file in files if file.path}
 
@@ -398,8 +397,8 @@ def iter_newest_runs(place: Place, tell: Callable[[str], None] = print_to_stderr
 
     Args:
         place: The store.
-        tell: Called with a line to print for each skipped run, and for each run whose start time is in the future
-            (its position may be wrong).
+        tell: Called with a line to print for each skipped run, and for each run whose start time is in the future,
+            because its position may be wrong.
     """
     for record in iter_readable_runs(place, reversed(list_run_ids(place)), tell):
         if is_ahead(record):
@@ -426,7 +425,7 @@ def iter_readable_runs(place: Place, run_ids: Iterable[str], tell: Callable[[str
 
 
 def find_newest_used(place: Place, manifests: Sequence[Manifest]) -> Manifest:
-    """Return the manifest of the artifact that was used most recently: built or reused by the newest run.
+    """Return the manifest of the artifact that was most recently built or reused by a run.
 
     If no recorded run used any of the artifacts, the last manifest is returned.
 
@@ -443,17 +442,17 @@ def find_newest_used(place: Place, manifests: Sequence[Manifest]) -> Manifest:
 
 
 def is_ahead(record: RunRecord) -> bool:
-    """Return True if a run's start time is in the future by this machine's clock; later runs may sort before it."""
+    """Return True if a run's start time is in the future, so that later runs may be sorted before it."""
     return record.started > (datetime.now(UTC) + MAX_CLOCK_DIFFERENCE).isoformat()
 
 
 def describe_clock_gap(record: RunRecord) -> str:
-    """Return the beginning of a sentence which says that a run's start time is in the future. It has no full stop."""
+    """Build the beginning of a sentence that says that a run's start time is in the future, without a full stop."""
     return f"The run {record.run_id} began at {record.started}, which is yet to come by this machine's clock"
 
 
 def describe_passed_over(fault: DamagedRun) -> str:
-    """Return the message about a run that is skipped because one of its files is damaged."""
+    """Build a message about a run that is skipped because one of its files is damaged."""
     return f"{fault.path} is damaged: {fault.what}. That run is passed over."
 
 
@@ -487,10 +486,10 @@ def find_raw_file(
     Args:
         place: The store.
         sha256: Digest of the content.
-        tell: Called with a line to print for each damaged run, which is skipped.
+        tell: Called with a line to print for each damaged run. Such runs are skipped.
 
     Returns:
-        (record of the run, path of the file); None if there is no such run.
+        The record of the run and the path of the file, or None if there is no such run.
     """
     for record in iter_newest_runs(place, tell):
         try:
@@ -504,7 +503,7 @@ def find_raw_file(
 
 
 def read_recorded_lock(place: Place, run_id: str) -> "Lock":
-    """Read the lock (list of the raw files and models used) of a recorded run, with the file paths at that time.
+    """Read the lock (list of raw files and models) of a recorded run, with the file paths at the time of the run.
 
     Raises:
         DamagedRun: If a file of the run is missing or damaged.
@@ -524,11 +523,11 @@ def read_recorded_lock(place: Place, run_id: str) -> "Lock":
 
 
 def read_recorded_recipe(record: RunRecord, store: str) -> "Recipe":
-    """Parse the recipe of a recorded run, with the settings that were given with `--set`.
+    """Parse the recipe of a recorded run, including the settings that were given with `--set`.
 
     Args:
         record: The record of the run.
-        store: Current address of the store; a relative path is resolved against the current folder.
+        store: Current address of the store. A relative path is resolved against the current folder.
 
     Raises:
         InputError: If the recipe is no longer valid.

@@ -45,7 +45,7 @@ RATE_SECONDS = 2.0  # of progress, before a rate is reported
 
 
 def get_running_path(run_id: str) -> str:
-    """Return the path, relative to the store, of the file in which a run's process reports regularly what it does."""
+    """Return the path, relative to the store, of the file in which a run's process regularly reports what it does."""
     return f"runs/{run_id}/running.json"
 
 
@@ -56,13 +56,13 @@ def list_artifact_names(recipe: "Recipe") -> tuple[str, ...]:
 
 @dataclass(kw_only=True)
 class StageProgress:
-    """Progress of a pipeline stage during a run.
+    """The progress of a pipeline stage during a run.
 
     Attributes:
         parts: Number of parts (file sets) to build or, for a training stage, number of training steps.
         built: Number of parts or steps that are done.
-        first_built: Value of `built` at the first report; parts done earlier do not count for the rate.
-        started: Time of the first report (`time.monotonic`).
+        first_built: Value of `built` at the first report. Parts that were done earlier do not count for the rate.
+        started: Time of the first report, from `time.monotonic()`.
     """
 
     parts: int
@@ -71,7 +71,7 @@ class StageProgress:
     started: float = field(default_factory=time.monotonic)
 
     def compute_rate(self, now: float) -> float | None:
-        """Return the parts or steps per second since the first report; None if none is done or it is too early.
+        """Compute the parts or steps per second since the first report, or None if none is done or it is too early.
 
         Args:
             now: Current time (`time.monotonic`).
@@ -80,7 +80,7 @@ class StageProgress:
         return done / seconds if done > 0 and seconds > RATE_SECONDS else None
 
     def to_json(self, now: float) -> dict[str, Any]:
-        """Return the progress as a dict with the keys `built`, `parts`, `rate` (per second) and `seconds_left`.
+        """Convert the progress to a dict with the keys `built`, `parts`, `rate` (per second) and `seconds_left`.
 
         The last two values are None if the rate is unknown.
 
@@ -95,7 +95,7 @@ class StageProgress:
 
 @contextmanager
 def end_on_failure(pulse: "RunHeartbeat") -> Iterator["RunHeartbeat"]:
-    """Within the block, end a run's heartbeat if an exception is raised or the process is stopped.
+    """End a run's heartbeat if an exception is raised, or the process is stopped, during the block.
 
     Otherwise, the heartbeat continues after the block.
 
@@ -115,10 +115,10 @@ def end_on_failure(pulse: "RunHeartbeat") -> Iterator["RunHeartbeat"]:
 
 
 class RunHeartbeat:
-    """Heartbeat of the current run: a file in the store that reports regularly what the run is doing. Thread-safe.
+    """The heartbeat of the current run: a file in the store with regular reports of what the run is doing. Thread-safe.
 
     Attributes:
-        doing: Description of what the run is doing while no stage is being built.
+        doing: What the run is doing while no stage is being built.
         workers: Current number of worker processes.
     """
 
@@ -139,7 +139,7 @@ class RunHeartbeat:
         self._writer = HeartbeatWriter(place, get_running_path(run_id), self._report)
 
     def wrap_tell(self, tell: Callable[[str], None]) -> Callable[[str], None]:
-        """Return a function that prints a line by calling `tell`, and reports the line as what the run is doing."""
+        """Return a function that calls `tell` with a line, and reports the line as the run's current activity."""
 
         def both(line: str) -> None:
             self.doing = line
@@ -153,9 +153,9 @@ class RunHeartbeat:
         Once all are done, the stage is no longer reported.
 
         Args:
-            stage: Kind and name of the stage, as in "tokens/small", followed by " steps" if training steps are counted.
+            stage: Kind and name of the stage, as in "tokens/small". " steps" is appended if training steps are counted.
             built: Number of parts or steps that are done.
-            parts: Number of parts or steps to do in all.
+            parts: Total number of parts or steps.
         """
         with self._lock:
             progress = self._stages.setdefault(stage, StageProgress(parts=parts, built=built, first_built=built))
@@ -176,7 +176,7 @@ class RunHeartbeat:
         return Cost(cpu_seconds=round(max(0.0, seconds), 1), bytes_written=bytes_written, peak_bytes=self._peak)
 
     def end(self) -> None:
-        """End the heartbeat: no more reports are written. Call it when the run is recorded, or if it never began.
+        """End the heartbeat: no more reports are written. Call this once the run is recorded, or if it never began.
 
         Can be called repeatedly, and from any thread.
         """
@@ -208,7 +208,7 @@ class ListedRun:
     Attributes:
         run_id: Id of the run.
         recipe: Name of the recipe.
-        state: The recorded state, "running", or "lost" (its process ended without writing a record).
+        state: The recorded state, "running", or "lost" (the process ended without writing a record).
         started: Start time (ISO 8601); "" if unknown.
         record: The stored record; None if the run is running or lost.
         heartbeat: The last report of the run's process; None if the run is recorded or never reported.
@@ -223,7 +223,7 @@ class ListedRun:
 
     @property
     def outcome(self) -> str:
-        """The recorded outcome as words, as in "completed, drifted"; the state if there is no record."""
+        """The recorded outcome in words, such as "completed, drifted", or the state if there is no record."""
         return ", ".join(self.record.outcome) if self.record is not None else self.state
 
     @property
@@ -234,14 +234,15 @@ class ListedRun:
 
     @property
     def seconds(self) -> float | None:
-        """Duration of the run in seconds; None if the run has no record."""
+        """Duration of the run in seconds, or None if the run has no record."""
         return self.record.seconds if self.record is not None else None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the run and its cost as a flat dict, for scripts.
+        """Convert the run and its cost to a flat dict for JSON output.
 
         The keys are `run_id`, `recipe`, `state`, `outcome`, `started`, `seconds`, `workers`, `new_parts` (parts built,
-        by kind of stage), and the attributes of `Cost`. Values that only a record has are None if there is none.
+        by kind of stage), and the attributes of `Cost`. Values that come from the run's record are None if the run has
+        no record.
         """
         record = self.record
         cost = record.cost if record is not None else None
@@ -274,9 +275,9 @@ def list_runs(
 
     Args:
         place: The store.
-        recipe: Name of the recipe whose runs are listed; if None, runs of all recipes are listed.
-        limit: Maximum number of runs; if None, all runs are listed.
-        tell: Called with a line to print for each damaged record, which is skipped.
+        recipe: Name of the recipe whose runs are listed. If None, the runs of all recipes are listed.
+        limit: Maximum number of runs. If None, all runs are listed.
+        tell: Called with a line to print for each damaged record. Such records are skipped.
     """
     files = list_run_files(place)
     ids = [run_id for run_id in sorted(files, reverse=True) if recipe in (None, parse_recipe_name(run_id))]
@@ -296,7 +297,7 @@ def read_run_state(
         tell: Called with a line to print if the record is damaged.
 
     Returns:
-        The run; None if its record is damaged, or its folder contains no file of a run.
+        The run, or None if its record is damaged, or its folder contains no file of a run.
     """
     if "run.json" in files:
         return _read_recorded(place, run_id, tell)
@@ -331,7 +332,7 @@ def parse_recipe_name(run_id: str) -> str:
 def _read_unfinished_run(place: Place, run_id: str) -> ListedRun | None:
     """Return the state of a run that had no record when the files were listed: "running" or "lost".
 
-    If the record has been written since then, the recorded run is returned; None if that record is damaged.
+    If the record has been written in the meantime, returns the recorded run, or None if the record is damaged.
 
     Args:
         place: The store.
@@ -352,8 +353,8 @@ def _read_unfinished_run(place: Place, run_id: str) -> ListedRun | None:
 def find_names_in_use(place: Place, state: ListedRun) -> Sequence[str] | None:
     """Return the names of the artifacts (stored results) that a run may have used or built.
 
-    They are taken from its record, its last report, or the recipe that it started with; None if none of these can be
-    read.
+    The names are taken from its record, its last report, or the recipe that it started with. Returns None if none of
+    these can be read.
 
     Args:
         place: The store.
@@ -377,10 +378,10 @@ class StoreStatus:
     """The current activity in a store, as shown by `cloze status`.
 
     Attributes:
-        running: The current runs, newest first; the `heartbeat` of each reports what it is doing.
+        running: The current runs, newest first. The `heartbeat` of each reports what it is doing.
         lost: The newest run of each recipe, if its process ended without writing a record.
-        schedules: Last reports of the processes that run a recipe on a schedule.
-        waiting: Last reports of the processes that wait for a person to approve a release.
+        schedules: The last reports of processes that run a recipe on a schedule.
+        waiting: The last reports of processes that are waiting for a person to approve a release.
         ended: The newest run of each recipe, if it is recorded.
     """
 
@@ -391,7 +392,7 @@ class StoreStatus:
     ended: tuple[ListedRun, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the status as a dict for scripts, with the attributes as keys.
+        """Convert the status to a dict for JSON output, with the attributes as keys.
 
         Each run or process is a dict, but `lost` lists run ids. The additional key "quarantine" holds the number of raw
         records that crash worker processes, by recipe.
@@ -407,7 +408,7 @@ class StoreStatus:
 
 
 def _to_json(present: Heartbeat | None) -> dict[str, Any]:
-    """Return the last report of a process as a dict, with `host`, `pid` and `silent_seconds` (its age) added."""
+    """Convert the last report of a process to a dict, and add `host`, `pid` and `silent_seconds` (its age)."""
     assert present is not None
     process = {
         "host": present.process.host,
@@ -418,7 +419,7 @@ def _to_json(present: Heartbeat | None) -> dict[str, Any]:
 
 
 def read_store_status(place: Place) -> StoreStatus:
-    """Read the current activity in a store: runs, schedules, and releases that wait for approval.
+    """Read the current activity in a store: runs, schedules, and releases that are waiting for approval.
 
     Damaged run records are reported on standard error and skipped.
     """
@@ -447,16 +448,16 @@ def get_schedule_path(name: str) -> str:
 
 
 def follow_schedule(recipe: Recipe) -> Recipe:
-    """Return a recipe with its settings for scheduled runs if a live process runs it on a schedule; else unchanged.
+    """Return a recipe with the settings for scheduled runs if a process runs it on a schedule, otherwise unchanged.
 
-    Manual and scheduled runs of the recipe then treat unreadable files alike.
+    As a result, manual and scheduled runs of the recipe treat unreadable files in the same way.
     """
     heartbeat = read_heartbeat(Place(recipe.store), get_schedule_path(recipe.name))
     return recipe.to_scheduled() if heartbeat is not None and not heartbeat.is_gone else recipe
 
 
 def get_waiting_path(release: str) -> str:
-    """Return the path, relative to the store, of the heartbeat file of a process that waits for approval of a release.
+    """Return the path, relative to the store, of the heartbeat file of a process waiting for a release's approval.
 
     Args:
         release: Name of the release.
@@ -465,11 +466,11 @@ def get_waiting_path(release: str) -> str:
 
 
 def _read_live(place: Place, folder: str) -> tuple[Heartbeat, ...]:
-    """Return the last reports of live processes from the heartbeat files in a folder of the store, sorted by file.
+    """Read the last reports of running processes from the heartbeat files in a folder of the store, sorted by file.
 
     Args:
         place: The store.
-        folder: SCHEDULES_FOLDER or WAITING_FOLDER
+        folder: SCHEDULES_FOLDER or WAITING_FOLDER.
     """
     paths = sorted(path for path in place.list_files(folder) if path.endswith(".json"))
     reports = [read_heartbeat(place, path) for path in paths]

@@ -50,14 +50,14 @@ class TaskScore(NamedTuple):
 
 
 def iter_scores(place: Place, tasks: Manifest, called: str = "") -> Iterator[TaskScore]:
-    """Yield the scores of fine-tuned models: the median over the seeds of every metric, by task and split.
+    """Yield the scores of fine-tuned models: for each task and split, the median of every metric over the seeds.
 
     The first metric of each split is followed by its gains over the majority class and over the baseline model, if any.
 
     Args:
         place: The store.
         tasks: Manifest (description) of the stored fine-tuned models.
-        called: Name of the artifact if the run has several such artifacts; else "".
+        called: Name of the artifact if the run has several artifacts of this kind, otherwise "".
 
     Raises:
         Damaged: If the stored predictions are damaged.
@@ -81,12 +81,12 @@ def iter_scores(place: Place, tasks: Manifest, called: str = "") -> Iterator[Tas
 
 
 def read_result(place: Place, tasks: Manifest, called: str = "") -> SuiteResult:
-    """Return the scores of stored fine-tuned models as the table of their suite (set of tasks).
+    """Read the scores of stored fine-tuned models, as the table of their suite (set of tasks).
 
     Args:
         place: The store.
         tasks: Manifest (description) of the stored models.
-        called: Title of the table; if "", the name of the suite is used.
+        called: Title of the table. If "", the name of the suite is used.
 
     Raises:
         Damaged: If the stored predictions are damaged.
@@ -97,7 +97,7 @@ def read_result(place: Place, tasks: Manifest, called: str = "") -> SuiteResult:
 
 
 def iter_summaries(result: SuiteResult) -> Iterator[str]:
-    """Yield a line about each task: its first metric on its main split, with the interval and the majority class.
+    """Yield a line for each task: its first metric on its main split, with its interval and the majority class's score.
 
     A line looks like "sentiment: accuracy 91.2 (89.5 to 93.0); the most frequent class has 50.0."
 
@@ -112,7 +112,7 @@ def iter_summaries(result: SuiteResult) -> Iterator[str]:
 
 
 def _find_main_rows(result: SuiteResult) -> dict[str, SuiteRow]:
-    """Find the row of each task with its first metric on its main split, by the name of the task."""
+    """Find the row with the first metric on the main split of each task, by task name."""
     first: dict[str, SuiteRow] = {}
     for row in result.rows:
         if row.averaged:
@@ -125,8 +125,8 @@ class TaskWorth(NamedTuple):
 
     Attributes:
         task: The name of the task.
-        answer: "yes", "no" or "not shown"
-        reason: The scores that the answer is about, as a clause without a full stop.
+        answer: "yes", "no" or "not shown".
+        reason: The scores that the answer is based on, as a clause without a full stop.
     """
 
     task: str
@@ -135,15 +135,14 @@ class TaskWorth(NamedTuple):
 
 
 def iter_task_worth(result: SuiteResult, control: SuiteComparison | None) -> Iterator[TaskWorth]:
-    """Yield for each task whether pre-training was worth it.
+    """Yield whether pre-training was worth it, for each task.
 
-    It was if the model is better than the same model from first weights, and better than a bag of words if there is
-    one, each by a paired test on the same examples. It was not if one of them is as good or better.
+    The answer is "yes" if paired tests on the same examples show that the model is better than the same model trained
+    from random weights and, if there is one, better than a bag of words. It is "no" if one of them is at least as good.
 
     Args:
         result: The scores of the model.
-        control: Its comparison with the same model from first weights; None if there is none, and then nothing is
-            shown.
+        control: The comparison with the same model trained from random weights. If None, nothing can be shown.
     """
     compared = {each.task: each for each in control.tasks} if control is not None else {}
     for task, row in _find_main_rows(result).items():
@@ -171,7 +170,7 @@ def _format_chance(p: float | None) -> str:
 
 
 def format_task_worth(worth: Sequence[TaskWorth]) -> str:
-    """Format the answers for all tasks of a run as one text; "" if there are none.
+    """Format the answers for all tasks of a run as one text. Returns "" if there are none.
 
     >>> format_task_worth([TaskWorth("tone", "no", "accuracy 81.0; a bag of words 83.0")])
     'No: accuracy 81.0 on tone; a bag of words 83.0.'
@@ -186,11 +185,11 @@ def format_task_worth(worth: Sequence[TaskWorth]) -> str:
 
 
 def name_task(suite: Suite, called: str, task: str) -> str:
-    """Return the name of a task as used in the names of its figures (metrics).
+    """Return the name of a task, as it is used in the names of its figures (metrics).
 
     Args:
-        suite: The set of tasks to which the task belongs.
-        called: Name of the artifact of the fine-tuned models if the run has several; else "".
+        suite: The set of tasks that the task belongs to.
+        called: Name of the fine-tuned models' artifact if the run has several, otherwise "".
         task: Name of the task in the suite.
     """
     return (called or suite.name) if len(suite.tasks) == 1 else f"{called or suite.name} {task}"
@@ -210,8 +209,8 @@ def compare_with(place: Place, tasks: Manifest, other: Manifest, names: tuple[st
         names: Column titles for `tasks` and `other`.
 
     Returns:
-        The comparison of the tasks for which both have predictions for the same examples and seeds; None if there are
-        no such tasks.
+        The comparison of the tasks for which both have predictions for the same examples and seeds, or None if there
+        are no such tasks.
 
     Raises:
         Damaged: If the stored predictions are damaged.
@@ -229,7 +228,7 @@ def compare_within(place: Place, tasks: Manifest, of: str) -> SuiteComparison | 
     Args:
         place: The store.
         tasks: Manifest (description) of the stored models.
-        of: Which model to compare with, BASELINE or CONTROL.
+        of: The model to compare with: BASELINE or CONTROL.
 
     Raises:
         Damaged: If the stored predictions are damaged.
@@ -312,11 +311,11 @@ class EventPrinter:
         self._steps = 0
 
     def print_event(self, event: Event) -> None:
-        """Print one event. Step events are printed at most once in METRIC_SECONDS, checkpoint events never.
+        """Print an event. Step events are printed at most every METRIC_SECONDS, and checkpoint events are not printed.
 
         Args:
             event: Dict with the kind of the event under the key "event" (such as "start", "step", "warning" or "done"),
-                and the values that such an event has.
+                and further keys for each kind.
         """
         if event["event"] in SUITE_LINES:
             self._tell(SUITE_LINES[event["event"]](event))
@@ -357,7 +356,7 @@ def describe_ledger(ledger: Mapping[str, Any]) -> str:
     """Describe in one line how many records of a labeled file were used, dropped and truncated.
 
     Args:
-        ledger: Record counts of the file as JSON, with the keys `accounts` (of one unit, such as "examples": a dict
+        ledger: Record counts of the file as JSON, with the keys `accounts` (for one unit, such as "examples", a dict
             with the counts by outcome under "outcomes") and `figures` (other counts by name).
     """
     [(unit, account)] = ledger["accounts"].items()
