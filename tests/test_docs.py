@@ -156,6 +156,14 @@ def test_a_plot_needs_its_row() -> None:
         plots.pictures(plots.PAGE.read_text(encoding="utf-8").replace("| | blingfire |", "| | another |"))
 
 
+def test_a_bar_begins_right_of_its_label_and_says_its_number_there() -> None:
+    """Fails if a value far below 1 on the logarithmic axis has no bar, or its number covers the label."""
+    drawn = plots.bars("times", {"slower": 400.0, "as fast": 1.0, "faster": 0.01}, logarithmic=True)
+    widths = [float(width) for width in re.findall(rf'x="{plots.LABELS}" y="\d+" width="([^"]+)"', drawn)]
+    assert len(widths) == 3 and widths == sorted(widths, reverse=True) and widths[-1] > 10
+    assert all(f'x="{plots.LABELS + width + 4:.1f}"' in drawn for width in widths)
+
+
 @pytest.mark.slow
 def test_the_site_is_whole_and_needs_no_network(tmp_path: Path) -> None:
     """Fails if a link leads nowhere, a page is in no table of contents, or a page fetches something when read."""

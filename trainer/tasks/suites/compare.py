@@ -201,6 +201,7 @@ def iter_comparison_lines(comparison: SuiteComparison) -> Iterator[str]:
 def iter_conclusions(comparison: SuiteComparison) -> Iterator[str]:
     """Yield the conclusions of a comparison as sentences, including what the p-values do not show."""
     number = sum(each.p is not None for each in comparison.tasks)
+    comparisons = f"{number} comparison{'s' * (number != 1)}"
     if comparison.is_control:
         yield format_worth(comparison)
     for each in comparison.tasks:
@@ -208,7 +209,7 @@ def iter_conclusions(comparison: SuiteComparison) -> Iterator[str]:
             better = comparison.first if each.difference > 0 else comparison.second
             yield (
                 f"{each.task} {each.split}: {better} is better by {100 * abs(each.difference):.1f} (p "
-                f"{_format_p(each.adjusted)} after Holm's correction for {number} comparisons)."
+                f"{_format_p(each.adjusted)} after Holm's correction for {comparisons})."
             )
     alike = [f"{each.task} {each.split}" for each in comparison.tasks if each.p is not None and not each.is_significant]
     if alike:
@@ -240,7 +241,8 @@ def format_worth(comparison: SuiteComparison) -> str:
     worse, of = len(apart) - better, f"{len(comparison.tasks)} compared"
     mean = 100 * sum(each.difference for each in comparison.tasks) / max(1, len(comparison.tasks))
     counts = (
-        f"surely better than from first weights on {better} of {of}, surely worse on {worse}, by {mean:+.1f} on average"
+        f"better than from first weights on {better} of {of}, worse on {worse} (p below {LEVEL:g}), by {mean:+.1f} on "
+        "average"
     )
     if better > worse:
         return f"Pre-training was worth it: {counts}."

@@ -22,7 +22,8 @@ LEVEL = 0.95  # of intervals
 SEED = 1  # of what is drawn
 HUNDREDFOLD_NOTE = "Scores are in percent, as the benchmarks print them."
 BEST_EPOCH_NOTE = (
-    "Of each run the best epoch was chosen on its dev examples, so scores on dev are a little too high for all models."
+    "If a run keeps its best epoch (the setting keep), that was chosen on its dev examples, so its scores on dev are a "
+    "little too high."
 )
 
 JudgedSplits = Mapping[tuple[str, int, str], JudgedSplit]  # by task, seed and split
@@ -254,5 +255,6 @@ def iter_notes() -> Iterator[str]:
     yield BEST_EPOCH_NOTE
     yield (
         "Majority is the score of one answer to everything: the most frequent class of the training examples, the mean "
-        "of numbers, vectors by chance. A bag of words is a linear model of words and pairs of words."
+        "of numbers, vectors by chance. A bag of words is a linear model of words and pairs of words; for tags, the "
+        "most frequent tag of each word."
     )
