@@ -13,7 +13,7 @@ Training runs in separate processes, possibly on another machine. That machine n
 tokenizers, safetensors and xxhash, but no orchestrator. A job (`job.py`) contains everything that the processes need,
 except the vocabulary size and the special ids, which are read from the manifests of the shards.
 
-    tasks/        fine-tuning, prediction, vectors, and guessing the words under [MASK]
+    tasks/        fine-tuning, prediction, vectors, and predicting the words at [MASK]
     checkpoints/  checkpoints to resume from, and their export as model folders
     huggingface/  reads and writes model folders that transformers can load
     model/        encoders, heads, and the modules that compute losses

@@ -1,6 +1,6 @@
 """Resolves "auto" for the machine that a training run uses, and lists settings that are slow there. No torch.
 
-    precision   bfloat16 if the card has it, with TF32 for what is left in float32; else float32
+    precision   bfloat16 if the GPU supports it, with TF32 for the remaining float32 products; otherwise float32
     compile     on a GPU, if torch's compiler finds what it needs: a C compiler and Python's headers
     padding     none inside attention if FlashAttention for packed sequences supports the heads, else up to the longest
 
@@ -26,7 +26,7 @@ C_COMPILERS = {"cuda": ("CC", "gcc", "clang", "cc"), "cpu": ("CXX", "g++", "clan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hardware:
-    """The hardware that a process computes on.
+    """The hardware that a process runs on.
 
     Attributes:
         device: "cuda" or "cpu".
@@ -208,7 +208,7 @@ def find_missing_compiler(device: str, environ: Mapping[str, str] | None = None)
 
     Args:
         device: "cuda", for which a C compiler is needed, or "cpu", for which a C++ compiler is needed.
-        environ: Environment variables; None for those of this process.
+        environ: Environment variables; None to use this process's.
     """
     environ = os.environ if environ is None else environ
     variable, *usual = C_COMPILERS[device]

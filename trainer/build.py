@@ -1,6 +1,6 @@
 """The models stage: shards in, a trained model out, as a folder that Hugging Face's classes open. No torch.
 
-    shards of every phase, vocabulary ─► job ─► training, a process of its own (trainer.launching) ─► work/export
+    shards of every phase, vocabulary ─► job ─► training, in separate processes (trainer.launch) ─► work/export
                                                            └► config.json, model.safetensors, the vocabulary's files,
                                                               and the table of metrics
 

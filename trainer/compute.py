@@ -10,9 +10,9 @@ If the settings say "auto", the choice depends on the machine (`resolve_auto`). 
                         same number of GPUs of the same kind, with the same torch and driver, give the same weights. An
                         operation without such an algorithm ends training with an error that names it
 
-torch's `warn_only` would not do on a GPU: with it, attention's backward pass keeps its usual order. cuBLAS sums in a
-fixed order only with a workspace of a fixed size, which must be set in the environment before the first product. The
-launcher does that. `tests/trainer/training/test_on_gpus.py` tests this on a GPU, for one process without compiled
+torch's `warn_only` is not enough on a GPU, because attention's backward pass then keeps its default order. cuBLAS sums
+in a fixed order only with a workspace of a fixed size, which must be set in the environment before the first product.
+The launcher does that. `tests/trainer/training/test_on_gpus.py` tests this on a GPU, for one process without compiled
 layers.
 
 Torch errors that the user can fix are converted to a paragraph that names the setting to change.

@@ -169,7 +169,7 @@ class TrainingJob:
     def shard_sets(self) -> list[Manifest]:
         """The manifests of all shard sets, in the order of `shards`, read from the store at each access.
 
-        Raises InputError as `read_shard_set` does.
+        Raises InputError if one is missing from the store, or if its content differs from what the job expects.
         """
         return [self.read_shard_set(shards) for shards in self.shards]
 

@@ -44,7 +44,7 @@ class Board(Protocol):
         """Display an event of the run, such as a step with its losses."""
 
     def flush(self) -> None:
-        """Write what has been displayed to the disk."""
+        """Flush the displayed events to the disk."""
 
 
 class MetricsLog:

@@ -466,7 +466,7 @@ def load_pretrained(folder: Path, causal: bool = False) -> Pretrained:
         causal: True to accept a decoder model, in which tokens attend to earlier tokens only.
 
     Returns:
-        The model, whose `sentences` is None.
+        The model, without sentence-embedding settings (`sentences` is None).
 
     Raises:
         InputError: If the folder does not contain a complete encoder of a supported kind.

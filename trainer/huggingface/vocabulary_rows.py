@@ -183,7 +183,7 @@ def read_header(stream: IO[bytes], path: Path) -> tuple[Any, list[StoredTensor]]
     The metadata is None if the file has none. The stream is left at the end of the header.
 
     Args:
-        stream: The opened file, at its beginning.
+        stream: The opened file, positioned at its start.
         path: The path of the file, for its size and messages.
 
     Raises:

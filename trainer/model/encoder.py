@@ -237,7 +237,7 @@ def fill_sinusoids(weight: Tensor, deviation: float) -> None:
     """Fill a table of positions with sinusoids, in place (Vaswani et al. 2017, section 3.5).
 
     Row p has sin(p / 10000^(2i/E)) in column 2i and the cosine in column 2i + 1, scaled so that the root of their mean
-    square is `deviation`. Near rows are then alike, which random rows have yet to learn.
+    square is `deviation`. So nearby rows are similar from the start, which random rows would have to learn.
 
     Args:
         weight: The table: [positions, E].

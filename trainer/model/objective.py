@@ -6,8 +6,7 @@ The model FLOPs of a step depend only on sizes and lengths. Their ratio to the p
 FLOPs utilization (MFU):
 
     FLOPs = 2 per multiply-accumulate (MAC), 3 times: in the forward pass and, in the backward pass, for the gradients
-    of
-            weights and of inputs; for a frozen teacher, only in the forward pass
+            of weights and of inputs; for a frozen teacher, only in the forward pass
 
     MACs of an encoder    tokens x embedding size x hidden size, if these sizes differ
       and in each layer   tokens x hidden size x (4 hidden sizes + 2 or, gated, 3 feed-forward sizes)

@@ -108,8 +108,8 @@ class ModelSettings:
     embedding_size: size of the word embeddings, if different from the hidden size; None for the default of the size
     layer_groups: number of sets of weights that the layers share; None for the family's default (ALBERT 1, the others
                 one set per layer)
-    initializer_range: standard deviation of the initial weights of matrices and tables. With a larger value, the loss
-                of a narrow model falls below that of word frequencies sooner
+    initializer_range: standard deviation of the initial weights of matrices and tables. With a larger value, a
+                narrow model is sooner better than guessing by token frequency
     initial_positions: how a table of learned positions is initialized: "random", or "sinusoidal" (Vaswani et al. 2017),
                 with which a narrow model learns sooner which words are near
     norm_epsilon: epsilon of all norms

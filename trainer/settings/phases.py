@@ -297,7 +297,7 @@ class PhaseSettings:
     steps:      number of steps; 0 if `tokens`, `epochs` or the quotas of the mixture determine it
     tokens:     instead of `steps`: number of tokens to read, including special tokens, as in "10B"
     epochs:     instead of `steps`: number of passes over the shards
-    batch:      examples of a step, over all processes and micro-batches
+    batch:      number of examples of a step, over all processes and micro-batches
     batch_ramp: how the batch grows to `batch` in the first steps: `{ first = 32, steps = 1_000 }`
     mask_rate:  share of tokens to mask, instead of the share set for the shards, whose masks must be dynamic. Held-out
                 examples keep theirs, so that the losses of all phases can be compared

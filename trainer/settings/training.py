@@ -33,7 +33,7 @@ class TrainingSettings:
     warmup_share:      length of the warm-up as a share of the steps of all phases under the schedule, instead of
                        `warmup_steps`
     continue_from:     a checkpoint that training continues from, with its optimizer: "models/NAME/FINGERPRINT@STEP" of
-                       the store, or a folder; without a step, the last one before a decay of the learning rate
+                       the store, or a folder; without a step: the last checkpoint before the learning rate decays
     max_epochs:        maximum number of passes over any shard set until the end of a phase that does not set its own
                        maximum; None: 1,000 passes
     layer_decay:       factor between the learning rate of a layer and that of the layer below it (ELECTRA's
@@ -44,8 +44,8 @@ class TrainingSettings:
     clip_norm:         maximum norm of the gradient of all parameters; 0 for none
     precision:         number type of matrix products: "float32", "bfloat16" or "float16" (with loss scaling); "auto":
                        bfloat16 (with TF32 for the remaining products) on GPUs that support it, else float32
-    micro_batch:       maximum number of examples that a process holds at once, from which the gradient of a step is
-                       accumulated; None: the whole share of a step
+    micro_batch:       maximum number of examples that a process holds at once; the gradient of a step is accumulated
+                       over such micro-batches; None: the process's whole share of a step
     micro_batch_tokens: maximum number of tokens that a process holds at once, instead of `micro_batch`. Examples are
                        distributed by their lengths, and each micro-batch is padded to one of a few sizes: this number
                        or some eighths of it
@@ -73,8 +73,7 @@ class TrainingSettings:
     log_every:         number of steps between lines of the log
     health_checks:     stop a run if its first steps show that it cannot succeed
     peak_tflops:       peak speed of a device in 10^12 operations per second, from which MFU is computed; None: looked
-    up
-                       by the device's name
+                       up by the device's name
     tensorboard:       also show steps and evaluations in TensorBoard (extra `tensorboard`)
     processes:         number of processes on this machine; 0: one per GPU, or one if there is none
     """

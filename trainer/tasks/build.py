@@ -281,7 +281,7 @@ def build_task_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
 
 def find_best_run(runs: Sequence[SuiteRun]) -> SuiteRun:
-    """Find the run with the best main score on its first split, which is also used to choose the best epoch.
+    """Find the run with the best main score on its first split. This split was also used to choose the best epochs.
 
     If several runs have the same score, the first one is returned. `runs` must not be empty.
     """

@@ -182,7 +182,7 @@ def as_line(text: str, masks: Sequence[Sequence[Guess]]) -> str:
 
 
 def as_table(text: str, masks: Sequence[Sequence[Guess]]) -> str:
-    """Format a text and its candidates as lines to read: for each mask, a block with a line per candidate."""
+    """Format a text and its candidates as several lines: for each mask, a block with one line per candidate."""
     lines = [text]
     for number, mask in enumerate(masks, 1):
         lines += ["", f"mask {number} of {len(masks)}"]

@@ -39,7 +39,7 @@ class FinetuneSettings:
                    the model's maximum if that is less
     epochs:        number of passes over all training examples
     patience:      number of epochs without improvement after which training stops; None: no early stopping
-    batch:         items of a step, over all processes and micro-batches
+    batch:         number of items of a step, over all processes and micro-batches
     micro_batch:   maximum number of items that a process holds at once; None: its whole share of a step
     learning_rate: the peak learning rate
     schedule:      how the learning rate changes after the peak, as in pre-training
@@ -167,8 +167,8 @@ class FinetuneJob:
     settings: the settings of fine-tuning
     folds:  number of parts into which the training examples are divided; 0: none are held out
     fold:   zero-based index of the part that is held out
-    group:  name of a kept column of `training`; examples with the same value are held out together; "": those with the
-            same text, context or document
+    group:  name of a kept column of `training`; examples with the same value are held out together; "": examples
+            with the same text, context or document
     first_weights: whether to start from random weights instead of the pre-trained ones, as a control
     """
 

@@ -78,8 +78,9 @@ class TextEncoder:
 
     max_length: maximum number of tokens of a sequence, including special tokens
     inputs:     the model's vocabulary size and special token ids
-    prompts:    two prompts that callers put in front of texts: one for the first of several compared texts, one for
-    others skipped:    the number of tokens of each prompt that are not pooled; () if all are pooled
+    prompts:    two prompts that callers put in front of texts: one for the first of several compared texts, and one for
+                the others
+    skipped:    the number of tokens of each prompt that are not pooled; () if all are pooled
     num_cut:    the number of texts that were truncated so far
     tokens_cut: the number of tokens that were removed by truncation so far
     """

@@ -445,7 +445,7 @@ def read_workbook(settings: FileSettings, wanted: Roles) -> Iterator[LineRecord]
 
 @contextmanager
 def _open_sheets(path: str) -> Iterator[Iterator[Worksheet]]:
-    """Open the sheets of a workbook, which are read one after another within the block.
+    """Open a workbook during the block, and provide an iterator over its sheets.
 
     Raises InputError if the workbook is password-protected, too large or damaged.
     """

@@ -105,7 +105,7 @@ class TaskModel(Objective):
         return self.to_answers(self.compute_outputs(batch), batch)
 
     def judge(self, batch: Batch) -> JudgedBatch:
-        """Compute the summed losses of a batch and the rows for predictions in a single forward pass."""
+        """Compute the loss sums of a batch and its rows for `Task.make_predictions` in a single forward pass."""
         outputs = self.compute_outputs(batch)
         return JudgedBatch(self.compute_losses(outputs, batch), None, answers=self.to_answers(outputs, batch))
 

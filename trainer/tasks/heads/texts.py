@@ -41,9 +41,9 @@ from trainer.tasks.kinds.texts import COLUMNS, LABEL, LABELS, NUMBER, TEACHER, S
 class TextModel(TaskModel):
     """An encoder with a head on the first token, or the mean, of every text.
 
-    The labels are one of these targets of a batch: `label` (int64 [S]), `labels` (float32 [S, C]) or `number` (float32
-    [S]). A batch also has `columns` (float32 [S, N]) if texts have additional columns, and `teacher` (float32 [S, C])
-    if there is a teacher.
+    A batch has one of these targets: `label` (int64 [S]), `labels` (float32 [S, C]) or `number` (float32 [S]). It also
+    has `columns` (float32 [S, N]) if texts have additional columns, and `teacher` (float32 [S, C]) if there is a
+    teacher.
     """
 
     def __init__(self, task: TextTask, pretrained: Pretrained) -> None:

@@ -375,8 +375,8 @@ class SpanTask(Task):
     def compute_scores(self, examples: Sequence[SpanExample], predictions: Sequence[FoundSpans]) -> dict[str, float]:
         """Compute the scores of predicted spans.
 
-        If questions may have no answer (`impossible`) or if an example has none, they are those of
-        `compute_optional_answer_scores`, otherwise those of `compute_answer_scores`.
+        The scores of `compute_optional_answer_scores` are returned if questions may have no answer (`impossible`) or if
+        an example has none, otherwise those of `compute_answer_scores`.
         """
         golds = [[text for _, text in example.answers or ()] for example in examples]
         texts = [spans.best[0].text if spans.best else "" for spans in predictions]

@@ -461,7 +461,8 @@ class TagsTask(Task):
     def _to_tag_numbers(self, example: TaggedSentence, pieces: Pieces) -> Int64s:
         """Convert the tags of a sentence to indices, for the words that have tokens: int64 [W].
 
-        A span remains a span even if some of its words have no token. Unknown tags are replaced by the usual tag.
+        A span remains a span even if some of its words have no token. Unknown tags are replaced by `usual`, the task's
+        default tag.
         """
         assert example.tags is not None
         tags = self.convert_tags(example._replace(tags=tuple(example.tags[word] for word in pieces.words)))
@@ -530,9 +531,10 @@ class TagsTask(Task):
             )
 
     def make_predictions(self, examples: Sequence[TaggedSentence], items: Items, answers: Answers) -> list[list[str]]:
-        """Return the predicted tags of each sentence, one for each word. Words without tokens get the usual tag.
+        """Return the predicted tags of each sentence, one for each word.
 
-        `answers` has the logits of each item's words, [P, C], or the indices of their tags, [P].
+        Words without tokens get the task's default tag, `usual`. `answers` has the logits of each item's words, [P, C],
+        or the indices of their tags, [P].
         """
         tagged = [[self.usual] * len(example.words) for example in examples]
         for item, answer in zip(items, answers, strict=True):

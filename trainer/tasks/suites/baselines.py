@@ -387,7 +387,7 @@ def compute_word_vector(text: str) -> Float32s:
 
 
 def _predict_usual_tags(task: TagsTask, training: Sequence[Example], examples: Sequence[Example]) -> list[list[str]]:
-    """Predict the most frequent training tag of each word. Unknown words get the usual tag."""
+    """Predict the most frequent training tag of each word. Unknown words get the task's default tag, `usual`."""
     tags = defaultdict[str, Counter[str]](Counter)
     for example in training:
         for word, tag in zip(example.words, task.convert_tags(example), strict=True):

@@ -136,7 +136,7 @@ class SuiteTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteTaskTable:
-    """The keys of a task's table, except those of fine-tuning and of the kind of task.
+    """The keys of a task's table, other than the settings of fine-tuning and of the kind of task.
 
     set:                  name of the published set, if it differs from the name of the task
     folder:               folder with the files of that set, relative to the data folder
@@ -144,7 +144,7 @@ class SuiteTaskTable:
     train, dev, test:     files of a task that is not a published set
     format, header, columns, max_unusable: how these files are read
     metrics:              metrics to report; if empty, those of the set or of the kind
-    also:                 published sets for which the task's model makes predictions as well
+    also:                 published sets that the task's model also predicts
     """
 
     set: str = ""
