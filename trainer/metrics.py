@@ -8,7 +8,7 @@
     warning     the first steps indicate a setting that is rarely intended
     evaluation  losses and accuracies on the held-out split, compared with those of guessing by frequency; the accuracy
                 on rarer words (`trainer/evaluation.py`)
-    waiting     the run waits for something slow, which is named
+    waiting     the run is waiting for something slow
     checkpoint  a checkpoint was written
     done        the export was written; counts of the whole run
     failure     an error that the user can fix; only on standard output
