@@ -34,6 +34,8 @@ html_title = "Cloze"
 html_extra_path = ["llms.txt"]
 html_copy_source = True  # llms.txt names the Markdown of each page
 html_show_sphinx = False
+html_static_path = ["site.css"]
+html_css_files = ["site.css"]
 
 
 def setup(app: "Sphinx") -> None:

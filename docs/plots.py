@@ -78,7 +78,8 @@ def gpu_rates(page: str) -> Iterator[tuple[str, float]]:
 
 def bars(title: str, values: Mapping[str, float], logarithmic: bool) -> str:
     """Return a picture with a bar for each value."""
-    scale = (lambda value: math.log10(value) + 0.5) if logarithmic else (lambda value: value)
+    begin = min(0.3, min(values.values()) / 2)  # of the logarithmic axis, left of the least value
+    scale = (lambda value: math.log10(value / begin)) if logarithmic else (lambda value: value)
     unit = (WIDTH - LABELS - VALUES) / scale(max(values.values()))
     height = ROW * (len(values) + 1) + 8
     font = 'font-family="DejaVu Sans, sans-serif" font-size="11"'

@@ -52,7 +52,7 @@ def test_an_executed_page_prints_what_it_says(page: Path, number: int, tmp_path:
         pytest.importorskip("torch")
     text = page.read_text(encoding="utf-8")
     pairs = [(block["output"], printed) for block, printed in executed_blocks(text, tmp_path)]
-    assert number == len(pairs) == text.count("```text") - 2 * (page == INDEX)
+    assert number == len(pairs) == text.count("```text") - (page == INDEX)  # the picture of its first lines
     assert number == text.count("```python") - 2 * (page == API)
     assert all(printed for _, printed in pairs), "a block that prints nothing shows nothing"
     assert [printed for _, printed in pairs] == [shown for shown, _ in pairs]
@@ -154,6 +154,14 @@ def test_a_plot_needs_its_row() -> None:
     """Fails if a table may lose a row that is drawn."""
     with pytest.raises(ValueError, match="no row 'blingfire'"):
         plots.pictures(plots.PAGE.read_text(encoding="utf-8").replace("| | blingfire |", "| | another |"))
+
+
+def test_a_bar_begins_right_of_its_label_and_says_its_number_there() -> None:
+    """Fails if a value far below 1 on the logarithmic axis has no bar, or its number covers the label."""
+    drawn = plots.bars("times", {"slower": 400.0, "as fast": 1.0, "faster": 0.01}, logarithmic=True)
+    widths = [float(width) for width in re.findall(rf'x="{plots.LABELS}" y="\d+" width="([^"]+)"', drawn)]
+    assert len(widths) == 3 and widths == sorted(widths, reverse=True) and widths[-1] > 10
+    assert all(f'x="{plots.LABELS + width + 4:.1f}"' in drawn for width in widths)
 
 
 @pytest.mark.slow

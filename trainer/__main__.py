@@ -1,17 +1,18 @@
-"""The commands of the trainer: `python -m trainer COMMAND ...`, each a module with a `main` of its own.
+"""The trainer's commands, `python -m trainer COMMAND ...`. Each is the `main` of a module.
 
-    train       JOB.json                 pre-train (under torchrun, one process a rank)
-    export      WORK FOLDER [--step N]   a checkpoint as a folder that transformers opens
+    train       JOB.json                 pre-train a model (under torchrun, one process per rank)
+    export      WORK FOLDER [--step N]   export a checkpoint as a folder that transformers can load
     finetune    JOB.json                 fine-tune a model on a task
-    predict     MODEL FILE.json OUTPUT   what a fine-tuned model predicts for every record
+    predict     MODEL FILE.json OUTPUT   predict every record of a file with a fine-tuned model
     evaluate    JOB.json                 fine-tune a model on the tasks of a suite, and score each
-    fill        MODEL TEXT               words for every [MASK] of a text
-    onnx        MODEL FOLDER             a model as an ONNX file, with its tokenizer and labels
-    import      SOURCE OUTPUT            convert a checkpoint of an older form to today's
-    embed       JOB.json                 vectors of texts, words or tokens, and what is most like queries
+    fill        MODEL TEXT               predict the words for every [MASK] of a text
+    onnx        MODEL FOLDER             export a model as an ONNX file, with its tokenizer and labels
+    import      SOURCE OUTPUT            convert a checkpoint from an older format to the current one
+    embed       JOB.json                 compute vectors of texts, words or tokens, and search among them
 
-With `--die-with PID` before the command the process ends when that parent does, however it ends.
-An error that the user can fix ends as one paragraph and exit code 2. A process ends at once when its command returns.
+With `--die-with PID` before the command, the process exits when the parent process PID does, even if that one is
+killed. An error that the user can fix is printed as one paragraph, and the exit code is 2. The process exits as soon as
+its command returns.
 """
 
 import importlib

@@ -1,11 +1,11 @@
-"""Decides what "auto" means on the machine that a training runs on, and lists settings that are slow there. No torch.
+"""Resolves "auto" for the machine that a training run uses, and lists settings that are slow there. No torch.
 
-    precision   bfloat16 if the card has it, with TF32 for what is left in float32; else float32
-    compile     on a GPU, where there is what torch's compiler needs: a C compiler and Python's headers
-    padding     none inside attention if FlashAttention over boundaries takes the heads, else rows to the longest
+    precision   bfloat16 if the GPU supports it, with TF32 for the remaining float32 products; otherwise float32
+    compile     on a GPU, if torch's compiler finds what it needs: a C compiler and Python's headers
+    padding     none inside attention if FlashAttention for packed sequences supports the heads, else up to the longest
 
-A precision that is named is exactly that: "float32" is without TF32. The choice is made at the start of a training by
-all of its processes together (`find_weakest`), and kept: a checkpoint records what was chosen.
+An explicit precision is taken literally: "float32" is without TF32. All processes of a run make the choice together at
+its start (`find_weakest`). It is recorded in checkpoints, and kept when a run is resumed.
 """
 
 import os
@@ -26,7 +26,7 @@ C_COMPILERS = {"cuda": ("CC", "gcc", "clang", "cc"), "cpu": ("CXX", "g++", "clan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hardware:
-    """The hardware that a process computes on.
+    """The hardware that a process runs on.
 
     Attributes:
         device: "cuda" or "cpu".
@@ -54,7 +54,7 @@ class ComputeChoice:
         device: "cuda" or "cpu".
         precision: "float32", "bfloat16" or "float16".
         compile: True if layers are compiled.
-        tf32: True if products of float32 matrices are rounded to TF32 (10 bits of mantissa).
+        tf32: True if float32 matrix products are computed in TF32 (10 bits of mantissa).
     """
 
     device: str
@@ -149,7 +149,7 @@ def explain_padding(precision: str, machine: Hardware, attention_dropout: float,
     Args:
         precision: "float32", "bfloat16" or "float16".
         machine: The hardware of the GPU.
-        attention_dropout: The dropout probability of attention.
+        attention_dropout: The dropout probability of attention weights.
         head_size: The hidden size divided by the number of attention heads.
     """
     if attention_dropout:
@@ -207,8 +207,8 @@ def find_missing_compiler(device: str, environ: Mapping[str, str] | None = None)
     The text is empty if nothing is missing.
 
     Args:
-        device: "cuda" (which needs a C compiler) or "cpu" (C++).
-        environ: Environment variables; None for those of this process.
+        device: "cuda", for which a C compiler is needed, or "cpu", for which a C++ compiler is needed.
+        environ: Environment variables; None to use this process's.
     """
     environ = os.environ if environ is None else environ
     variable, *usual = C_COMPILERS[device]

@@ -1,16 +1,17 @@
 """The models stage: shards in, a trained model out, as a folder that Hugging Face's classes open. No torch.
 
-    shards of every phase, vocabulary ─► job ─► training, a process of its own (trainer.launching) ─► work/export
+    shards of every phase, vocabulary ─► job ─► training, in separate processes (trainer.launch) ─► work/export
                                                            └► config.json, model.safetensors, the vocabulary's files,
                                                               and the table of metrics
 
-One part. Its fingerprint holds settings and the contents of shards and vocabulary: neither the number of processes
-nor how often the run was killed. `work` is next to the part's files in a local store; for an object store it is
-under `~/.cache/cloze`.
+The stage has one part. Its fingerprint depends on the settings and on the contents of shards and vocabulary, but not on
+the number of processes or on how often the run was interrupted. `work` is next to the part's files in a local store;
+for an object store it is under `~/.cache/cloze`.
 
-A file of the export with other bytes than were written is not published.
+A file of the export is published only if it still has the bytes that were written.
 
-slots = read + deleted, of all and of each phase and shard set. Memory: twice the model's file.
+In the ledger, slots = read + deleted, in total and for each phase and shard set. Memory: twice the size of the model's
+file.
 """
 
 from collections.abc import Mapping, Sequence
@@ -82,7 +83,8 @@ def plan_model(
     Args:
         place: The store.
         name: The name of the model.
-        shards: The shard sets of all phases, in order of the phases; a mixture has one per component, in its order.
+        shards: The shard sets of all phases, in phase order. A phase with a mixture has one shard set per component, in
+            the mixture's order.
         vocabulary: The vocabulary of the shards.
         model: The settings of the model.
         training: The settings of the training run.
@@ -94,8 +96,8 @@ def plan_model(
         The stage, whose single part holds the `TrainingJob`.
 
     Raises:
-        InputError: If shards have another vocabulary, examples that are too long for the model or the token budget, or
-            no masks; if shards cannot be mixed; or if the student cannot learn from the teacher.
+        InputError: If shards have another vocabulary, no masks, or examples that are too long for the model or the
+            token budget; if shards cannot be mixed; or if the student cannot learn from the teacher.
     """
     _check_phases(shards, vocabulary, model, training)
     models = Path(place.to_full_path("")) if place.is_local else CACHE.expanduser()
@@ -142,7 +144,7 @@ def _build_stage(job: TrainingJob, settled: SettledTraining, vocabulary: Manifes
         job: The job.
         settled: The settings with the number of steps of each phase, and the shard sets that each phase reads.
         vocabulary: The vocabulary of the shards.
-        notice: A warning for the user, which is added to the facts of the stage; "" for none.
+        notice: A warning for the user, stored with the stage; "" for none.
     """
     shards, model, inputs = settled.shards, job.model, job.inputs
     distinct = {manifest.fingerprint: manifest for manifest in (*shards, vocabulary)}
@@ -183,7 +185,8 @@ def _check_phases(
 ) -> None:
     """Check that each phase can train the model on its shards: vocabulary, length of examples, masks and mask rate.
 
-    `shards` has one manifest per phase, or one per component of its mixture. Raises InputError for the first problem.
+    `shards` has one manifest per phase, or one per component if the phase reads a mixture. Raises InputError for the
+    first problem.
     """
     phases = [number for number, phase in enumerate(training.phase, 1) for _ in phase.mixture or (None,)]
     for number, manifest in zip(phases, shards, strict=True):
@@ -197,8 +200,8 @@ def _check_phases(
 def _describe_start(start: StartModel, model: ModelSettings, inputs: ModelInputs) -> Json:
     """Describe a start model as a dictionary with the keys `content`, `new_tokens` and `first_heads`.
 
-    They are the digest of its files, the number of tokens that it lacks, and the names of the heads that it lacks.
-    Raises InputError if its special tokens have other ids.
+    Their values are the digest of its files, the number of tokens that it lacks, and the names of the heads that it
+    lacks. Raises InputError if its special tokens have other ids.
     """
     check_special_ids(start, inputs)
     heads = list_new_heads(start, model, inputs)
@@ -235,14 +238,14 @@ def _check_shards(what: str, shards: Manifest, vocabulary: Manifest, model: Mode
 
 
 def build_model_part(writer: PartWriter, plan: PartPlan) -> Ledger:
-    """Train the model, unless that is done, and write weights, tokenizer files and the table of metrics to the store.
+    """Train the model unless that is done, and write its weights, tokenizer files and metrics table to the store.
 
     Args:
         writer: Writes the files of this part of the stage.
         plan: The plan of the part, whose `job` is a `TrainingJob`.
 
     Returns:
-        The ledger: the number of examples read and deleted, of all and of each shard set.
+        The ledger: the number of examples read and deleted, in total and for each shard set.
 
     Raises:
         InputError: If training fails, or if a file of the export was changed after it was written.
@@ -285,7 +288,8 @@ def _read_export(job: TrainingJob, facts: Mapping[str, Json], name: str) -> byte
 def build_metrics_table(job: TrainingJob) -> pa.Table:
     """Build the table of a run's logged steps and evaluations, one row each, from the log in its work folder.
 
-    The columns are those of `build_metrics_schema`. An evaluation on a mixture has an additional row per component.
+    The columns are those of `build_metrics_schema`. An evaluation on a mixture has an additional row for each
+    component.
     """
     logged = [e for e in read_metrics(Path(job.work) / METRICS_FILE) if e["event"] in ("step", "evaluation")]
     events = [
@@ -303,8 +307,8 @@ def build_metrics_table(job: TrainingJob) -> pa.Table:
 def build_metrics_schema(model: ModelSettings, inputs: ModelInputs) -> pa.Schema:
     """Build the schema of a model's table of metrics.
 
-    The columns for masked tokens and sentence pairs always exist. They are followed by loss, accuracy and AUC of the
-    objective's other loss terms.
+    The columns for masked tokens and sentence pairs always exist. After them come the loss, accuracy and AUC columns of
+    the objective's other loss terms.
     """
     terms = model.objective_settings.list_terms(model.family_row, inputs)
     names = [f"{term.name}_{what}" for term in terms for what in ("loss", "accuracy")[: 1 + term.has_rights]]

@@ -1,6 +1,6 @@
-"""What commands write: files and folders that appear whole, made by one process at a time. No torch.
+"""Writes the outputs of commands: files and folders that appear only when complete. No torch.
 
-Promise: what the disk refuses of an output is reported as a paragraph.
+Only one process at a time writes an output. Promise: if the disk refuses it, the user gets an explanation.
 """
 
 import json
@@ -42,11 +42,11 @@ def explain_disk_errors(path: Path, remedy: str = "name another file") -> Iterat
 
 @contextmanager
 def hold_output(output: Path, activity: str) -> Iterator[None]:
-    """Hold a lock on an output file or folder during the block. File systems without locks are used without one.
+    """Hold a lock on an output file or folder during the block. On file systems without locks, no lock is taken.
 
     Args:
         output: The file or folder to write. Its parent folder is created.
-        activity: The work that the holder of the lock is doing, such as "writing", for the message.
+        activity: What the lock's holder is doing, such as "writing", for the error message.
 
     Raises:
         InputError: If another process holds the lock.
@@ -80,7 +80,7 @@ def check_output(output: Path) -> None:
 
 @contextmanager
 def open_unfinished_folder(output: Path) -> Iterator[Path]:
-    """Create an empty temporary folder next to an output, and remove it after the block.
+    """Create an empty temporary folder next to an output path, and remove it after the block.
 
     A folder left behind by a killed process is removed first.
 
@@ -108,7 +108,7 @@ def put_folder(new: Path, output: Path) -> None:
         output: The final path, on the same file system. It may be an empty folder.
 
     Raises:
-        InputError: If the output path is in use by now, or if the disk refuses.
+        InputError: If the output path is now in use, or if the folder cannot be written or renamed.
     """
     with explain_disk_errors(output, FOLDER_REMEDY):
         for path in [*new.rglob("*"), new]:

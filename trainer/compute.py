@@ -1,21 +1,21 @@
-"""How a training computes: precision, threads, compiled layers, and what is computed in the same order each time.
+"""Precision, threads, compilation and determinism of a training run.
 
-The machine chooses what the settings leave "auto" (`resolve_auto`). What is computed in the same order each time:
+If the settings say "auto", the choice depends on the machine (`resolve_auto`). Results are reproducible as follows:
 
-    processor           always: the same number of processes of the same kind of machine, with the same torch, give the
-                        same weights to the bit
-    GPU                 no promise, by default: attention's backward pass and sums over places add up in the order in
-                        which blocks of the card happen to end, and weights differ by rounding from run to run
-    GPU, deterministic  the algorithms of torch that add up in one order, attention's backward pass included: the same
-                        number of GPUs of the same kind, with the same torch and driver, give the same weights; an
-                        operation that has no such algorithm ends training, with its name
+    CPU                 always: the same number of processes on the same kind of machine, with the same torch version,
+                        give bit-identical weights
+    GPU                 not by default: attention's backward pass and scattered sums add up in the order in which thread
+                        blocks happen to finish, so weights differ by rounding from run to run
+    GPU, deterministic  torch uses algorithms with a fixed order of summation, also in attention's backward pass: the
+                        same number of GPUs of the same kind, with the same torch and driver, give the same weights. An
+                        operation without such an algorithm ends training with an error that names it
 
-torch's own `warn_only` does not give half of the last: with it attention's backward pass keeps its usual order.
-cuBLAS adds up in one order only with a workspace of a fixed size, which the environment must set before the first
-product: the launcher does. `tests/trainer/training/test_on_gpus.py` tests the promise on a GPU, for one process without
-compiled layers.
+torch's `warn_only` is not enough on a GPU, because attention's backward pass then keeps its default order. cuBLAS sums
+in a fixed order only with a workspace of a fixed size, which must be set in the environment before the first product.
+The launcher does that. `tests/trainer/training/test_on_gpus.py` tests this on a GPU, for one process without compiled
+layers.
 
-Errors of torch that are not the program's fault become a paragraph that names the setting to change.
+Torch errors that the user can fix are converted to a paragraph that names the setting to change.
 """
 
 import importlib
@@ -71,7 +71,8 @@ def resolve_auto(
         The settings without "auto", the choice, and a line of text that describes the choice.
 
     Raises:
-        InputError: If this machine cannot resume the run as it was started, or does not support a setting.
+        InputError: If the run cannot be resumed on this machine as it was started, or if a setting is not supported
+            here.
     """
     machine = find_weakest(ranks.collect(describe_machine(ranks.device)))
     choice = choose(training, machine, before)
@@ -84,7 +85,7 @@ def resolve_auto(
 
 @contextmanager
 def hold_num_threads(training: TrainingSettings, model: ModelSettings, longest: int, ranks: Ranks) -> Iterator[None]:
-    """Let torch compute a small model on one thread during the block, if it computes on the CPU.
+    """Limit torch to one thread during the block if a small model is trained on a CPU.
 
     Args:
         training: The settings, for the number of examples in a step.
@@ -103,7 +104,7 @@ def hold_num_threads(training: TrainingSettings, model: ModelSettings, longest: 
 
 
 def describe_machine(device: torch.device) -> Hardware:
-    """Describe the hardware of a torch device of this process, and what torch's compiler lacks there."""
+    """Describe the hardware behind a torch device, and what torch's compiler lacks on this machine."""
     lacks = find_missing_compiler(device.type)
     if device.type == "cpu":
         return Hardware(device="cpu", lacks=lacks)
@@ -126,9 +127,10 @@ def compute_reproducibly(settings: TrainingSettings, device: torch.device) -> No
 
 @contextmanager
 def explain_torch_errors(settings: TrainingSettings, processes: int, device: str) -> Iterator[None]:
-    """Convert torch errors in the block that a setting can fix to InputError.
+    """Convert torch errors that the user can fix by changing a setting to InputError.
 
-    These are exhausted memory and missing deterministic algorithms. Other errors are raised unchanged.
+    These are running out of memory, and operations without a deterministic implementation. Other errors are raised
+    unchanged.
 
     Args:
         settings: The settings of the run, for the advice.
@@ -151,7 +153,7 @@ def explain_torch_errors(settings: TrainingSettings, processes: int, device: str
 
 
 def explain_no_memory(settings: TrainingSettings, processes: int, device: str) -> InputError:
-    """Build the error for exhausted memory. It lists the settings to change, beginning with the least costly one.
+    """Build the error for running out of memory. It lists the settings to change, beginning with the least costly one.
 
     Args:
         settings: The settings of the run.
@@ -171,7 +173,7 @@ def explain_no_memory(settings: TrainingSettings, processes: int, device: str) -
 
 
 def suggest_smaller_batch(settings: TrainingSettings, processes: int) -> str:
-    """Return advice to halve the size of a micro-batch. `processes` is the number of processes of the run.
+    """Return advice to halve the micro-batch size. `processes` is the number of processes of the run.
 
     >>> from trainer.settings.phases import PhaseSettings
     >>> suggest_smaller_batch(TrainingSettings(phase=(PhaseSettings(steps=1, batch=256),)), 2)
@@ -189,12 +191,12 @@ def suggest_smaller_batch(settings: TrainingSettings, processes: int) -> str:
 
 
 def compile_parts(parts: Sequence[nn.Module]) -> None:
-    """Mark modules so that torch compiles each at its first call.
+    """Mark modules so that torch compiles each one at its first call.
 
-    Modules of the same structure share compiled programs. torch counts compiled programs over all modules, and silently
-    runs uncompiled code after eight. ModernBERT has three kinds of layers (first, global, windowed), each compiled for
-    one shape and for any shape, in training and in evaluation. A masked-token head is compiled together with its loss,
-    because each operation would copy the logits otherwise.
+    Modules of the same structure share compiled programs. torch counts the programs of all modules together, and after
+    eight it silently runs uncompiled code. ModernBERT has three kinds of layers (first, global, windowed), each
+    compiled for one shape and for any shape, in training and in evaluation. A masked-token head is compiled together
+    with its loss, because otherwise each operation would copy the logits.
     """
     config: Any = importlib.import_module("torch._dynamo.config")
     config.recompile_limit = MAX_PROGRAMS

@@ -1,13 +1,13 @@
-"""A dataset of torch over shards, by number, for samplers, batch samplers and transformers.Trainer.
+"""A map-style torch dataset of the examples of shards, for samplers, batch samplers and transformers.Trainer.
 
     DataLoader(ExampleDataset(shard_set), batch_size=32, collate_fn=PaddedBatches.from_shard_set(shard_set))
 
-Promise: the numbers of an epoch are its live examples, each once, with the masks of that epoch. Cost: that of the
-loader, and some nanoseconds a token for rows of one width.
+Promise: an epoch contains each example that is not deleted exactly once, with the masks of that epoch. Cost: as much as
+the loader, plus some nanoseconds per token to pad rows to one length.
 
-Of `PaddedBatches` input_ids, attention_mask, token_type_ids and labels are int64 [B, L], the label of a pair int64 [B];
-the masks are those of the records, and a collator that draws masks of its own must not follow. Columns that the records
-lack are left out: `transformers.Trainer` takes away what a model has no argument for.
+`PaddedBatches` returns input_ids, attention_mask, token_type_ids and labels as int64 [B, L], and the label of a pair as
+int64 [B]. The records are already masked, so do not use a collator that draws masks. Columns that the records lack are
+left out. `transformers.Trainer` removes columns that the model's `forward` does not accept.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ class PaddedBatches:
     """A collate function that pads records to the length of the longest one.
 
     Attributes:
-        fill: Maps each column that has one value per token to its padding value. Other columns have one value per
+        fill: Maps each column that has one value per token to its padding value. All other columns have one value per
             record.
     """
 
@@ -68,8 +68,8 @@ def to_tensors(arrays: Mapping[str, Any]) -> Tensors:
 class ExampleDataset(Dataset[Record]):
     """A map-style dataset of the examples of one epoch, in the loader's order. Deleted examples are omitted.
 
-    A DataLoader may shuffle them again, but need not. The epoch is in shared memory, so that `set_epoch` also affects
-    persistent workers.
+    A DataLoader may shuffle them again, but need not. The epoch number is in shared memory, so that `set_epoch` also
+    affects persistent workers.
     """
 
     def __init__(self, shard_set: ShardSet, *, seed: int = 42, padded: bool = False) -> None:
@@ -98,7 +98,7 @@ class ExampleDataset(Dataset[Record]):
         return self._records.read(np.asarray(numbers, np.int64) + int(self._epoch) * len(self))
 
     def set_epoch(self, epoch: int) -> None:
-        """Select the epoch to read, which has a different order and, if masks are drawn, different masks.
+        """Select the epoch to read. Each epoch has another order and, if masks are drawn when reading, other masks.
 
         `epoch` is zero-based. Raises InputError if it is out of range.
         """

@@ -1,4 +1,4 @@
-"""The evaluation of pre-training: losses on held-out text, next to those of guessing each token by its frequency."""
+"""Evaluation during pre-training: losses on held-out text, compared with those of guessing by token frequency."""
 
 import itertools
 from collections.abc import Iterable, Mapping
@@ -20,11 +20,11 @@ class EvaluationSums(NamedTuple):
     """The sums of an evaluation, over all batches and processes.
 
     Attributes:
-        sums: float64 [terms, 2], the summed loss and the number of right predictions of each term.
-        counts: int64 [STEP_COUNTS + terms], the counts as in a training step.
+        sums: float64 [terms, 2], the summed loss and the number of correct predictions of each loss term.
+        counts: int64 [STEP_COUNTS + terms], the same counts as for a training step.
         guessed: int64 [vocabulary], the number of times that each token was to be predicted.
-        words: int64 [2], the number of masked tokens that begin a rarer word and were predicted right, and the number
-            of all such tokens.
+        words: int64 [2]: among the masked tokens that begin a rarer word, the number of correct predictions, and the
+            number of all of them.
         measures: float64, the other sums of the objective.
     """
 
@@ -42,12 +42,13 @@ def evaluate_held_out(model: Objective, feed: Feed, ranks: Ranks, stop: StopSign
         model: The model.
         feed: Reads the shards of the phase.
         ranks: This process among all processes.
-        stop: Asked before each batch whether a signal came.
+        stop: Checked before each batch, to stop if the process received a signal.
 
     Returns:
-        The scores of `describe_sums`, `unigram_entropy` and `unigram_loss` (the losses of guessing by the frequencies
-        of the held-out and of the training tokens) and, for a mixture, `components` with the scores of each shard set
-        by name. None on all processes but the first, if a signal stopped the evaluation, or if there are no examples.
+        The scores of `describe_sums`; `unigram_entropy` and `unigram_loss`, which are the losses of guessing by token
+        frequency (in the held-out tokens and in the training tokens, respectively); and, for a mixture, `components`,
+        which maps each shard set's name to its scores. None on all processes but the first, if a signal stopped the
+        evaluation, or if there are no examples.
     """
     names = [shards.name for shards in feed.reading.inputs]
     parts = []
@@ -69,9 +70,9 @@ def evaluate_held_out(model: Objective, feed: Feed, ranks: Ranks, stop: StopSign
 
 @torch.no_grad()
 def sum_batches(model: Objective, micro_batches: Iterable[MicroBatch], ranks: Ranks) -> EvaluationSums:
-    """Run a model on batches, and sum losses, counts and right predictions over batches and processes.
+    """Run a model on batches, and sum losses, counts and correct predictions over batches and processes.
 
-    The model is in evaluation mode meanwhile. All processes must call it.
+    The model is in evaluation mode while this runs. All processes must call it.
 
     Args:
         model: The model with its heads.
@@ -103,8 +104,8 @@ def sum_batches(model: Objective, micro_batches: Iterable[MicroBatch], ranks: Ra
 def describe_sums(model: Objective, judged: EvaluationSums) -> Mapping[str, Any]:
     """Compute the scores of an evaluation from its sums, as a dictionary with the names used in the log.
 
-    It has the loss and the accuracy of each term, such as `masked_loss`, the objective's other figures,
-    `rare_word_accuracy` and the counts.
+    It contains the loss and accuracy of each term, such as `masked_loss`, the objective's other scores,
+    `rare_word_accuracy`, and the counts.
     """
     right, num_words = judged.words.tolist()
     losses, rights = judged.sums.T.tolist()
@@ -117,7 +118,7 @@ def describe_sums(model: Objective, judged: EvaluationSums) -> Mapping[str, Any]
 
 
 def count_right(counted: Bools, targets: npt.NDArray[np.integer], guesses: Int64s) -> Int64s:
-    """Count the right predictions among some of the masked tokens.
+    """Count the correct predictions among the masked tokens that are selected by `counted`.
 
     Args:
         counted: bool [M], True for the tokens to count.
@@ -125,7 +126,7 @@ def count_right(counted: Bools, targets: npt.NDArray[np.integer], guesses: Int64
         guesses: [M], the predicted ids.
 
     Returns:
-        int64 [2], the number of right predictions and the number of all counted tokens.
+        int64 [2], the number of correct predictions and the number of selected tokens.
     """
     return np.array([np.count_nonzero(counted & (targets == guesses)), np.count_nonzero(counted)], np.int64)
 
@@ -135,7 +136,8 @@ def compute_cross_entropy(targets: Int64s, weights: Int64s) -> float:
 
     Args:
         targets: int64 [vocabulary], the number of times that each token is to be predicted; not all zero.
-        weights: int64 [vocabulary], proportional to the probability of each token. It must be positive for each target.
+        weights: int64 [vocabulary], proportional to the probability of each token. It must be positive for each token
+            that is to be predicted.
     """
     present = targets > 0
     shares = targets[present] / targets.sum()

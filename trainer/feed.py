@@ -1,17 +1,17 @@
-"""The feed: what this process reads of the shards, step by step, as batches.
+"""The feed reads this process's share of the shards, step by step, as batches.
 
-Every process reads a step in as many micro-batches as the others do, some of them without an example if slots are
-few or their examples deleted: gathering the weights of a layer takes all processes. With `micro_batch_tokens` examples
-are dealt out by their lengths (`shards/reading/budgets.py`), and every micro-batch is filled to a shape; else each
-process cuts a contiguous share by number.
+In each step, all processes read the same number of micro-batches, because gathering the weights of a layer takes all
+processes. Some micro-batches are empty if there are few slots or if examples are deleted. With `micro_batch_tokens`,
+examples are distributed by length (`shards/reading/budgets.py`), and every micro-batch is padded to a fixed shape.
+Otherwise, each process takes a contiguous share of the slots.
 
-One step is prepared ahead on a thread, which also asks the other processes for what they read of it: they count their
-steps in the same order, over connections that nobody else uses, so neither a device nor a step waits for that.
+The next step is prepared on a thread, which also collects the counts of the other processes. They count their steps in
+the same order, over separate connections, so neither the device nor a step waits for the counts.
 
-How many words a model guesses is counted apart from the few pieces that any text is full of. An accuracy over all
-masked tokens is for the most part that of commas, `the` and the ends of words: a model reaches 0.15 of it, and a loss
-well below the unigram entropy, without having learned a word. So evaluations count only those masked tokens that begin
-a word and are none of the `COMMONEST` pieces of the training split.
+Correct predictions of rarer words are counted separately. An accuracy over all masked tokens is dominated by commas,
+`the` and the ends of words: a model reaches 0.15, and a loss well below the unigram entropy, without having learned a
+word. Therefore evaluations also count only the masked tokens that begin a word and are not among the `COMMONEST` tokens
+of the training split.
 """
 
 import itertools
@@ -78,10 +78,10 @@ class Feed:
 
         Each step has this process's micro-batches and the counts of all processes, so all processes must iterate. The
         next step is prepared on a thread. Close the generator while the other processes still respond, because the
-        following step is already being counted.
+        step after that is already being counted.
 
         Args:
-            first: The zero-based number of the first step within the phase.
+            first: The zero-based index of the first step within the phase.
             slot: The slot (position in the training order) at which that step begins.
             before: The number of completed steps of the run, including earlier phases.
         """
@@ -132,15 +132,16 @@ class Feed:
         return find_commonest(self.token_counts)
 
     def locate_examples(self, step: int, slot: int, micro_batch: int | None = None) -> dict[str, list[int]]:
-        """Find the examples that a step of the phase reads, without deleted ones.
+        """Find the examples that a step of the phase reads. Deleted examples are omitted.
 
         Args:
-            step: The zero-based number of the step within the phase.
+            step: The zero-based index of the step within the phase.
             slot: The slot (position in the training order) at which the step begins.
             micro_batch: The index of one micro-batch of this process; None for the whole step.
 
         Returns:
-            The indices of the examples in each shard set's training split, by the folder of the shard set in the store.
+            The indices of the examples in the training split of each shard set, keyed by the shard set's folder in the
+            store.
         """
         slots = next(self._iter_slots(step, slot))
         cuts = [slots] if micro_batch is None else [some for some, _ in self._iter_cuts(self._train, slots)]
@@ -164,7 +165,7 @@ class Feed:
     def _iter_cuts(self, reader: SlotReader, slots: range) -> Iterator[tuple[Slots, int | None]]:
         """Yield the slots (positions in the training order) of each micro-batch of this process, and its padded size.
 
-        The size is in tokens, or None if the micro-batch is not padded.
+        The padded size is in tokens, or None if the micro-batch is not padded.
         """
         if self._budget is None:
             return self._split_by_number(slots, self._job.training.micro_batch or self._settings.batch)
@@ -195,7 +196,7 @@ class Feed:
             yield numbers[places], capacity
 
     def _compute_token_budget(self) -> int | None:
-        """Compute the maximum number of tokens in a micro-batch, or None if it is limited by the number of examples.
+        """Return the maximum number of tokens in a micro-batch, or None if it is limited by the number of examples.
 
         Raises InputError if an example may be longer.
         """
@@ -235,7 +236,7 @@ class Feed:
 
 
 def _count_step(gathered: GatheredExamples, num_slots: int, num_held: int) -> Int64s:
-    """Compute the counts of a micro-batch that are named in STEP_COUNTS, in that order: int64.
+    """Return the counts of a micro-batch that are named in STEP_COUNTS, in that order, as an int64 array.
 
     Args:
         gathered: The examples.

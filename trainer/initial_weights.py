@@ -1,14 +1,14 @@
-"""The weights that a training begins with: first ones, or those of a model's folder.
+"""The weights that training starts from: random ones, or those in a model folder.
 
-    model.safetensors ─► under our names, in float32 ─► rows for new tokens ─► the model; heads it lacks: first weights
+    model.safetensors ─► under our names, in float32 ─► rows for new tokens ─► the model, with missing heads at random
 
-Promise: what the folder holds is what was planned for, to the byte. The tensors of the encoder are all there and no
-other one is but those of heads; else the first that differs is named. The same weights on every process.
+Promise: the folder has exactly the bytes that were planned for. All tensors of the encoder are present, and the only
+others are those of heads; otherwise the first one that differs is named. All processes get the same weights.
 
-A student gets its teacher as well: read from its folder on every process, held to what the training was planned for.
+A student also gets its teacher. Every process reads it from its folder, after checking that it has not changed.
 
-Cost: the folder's files are read twice, once for their digests; main memory for the weights three times, and for a
-teacher's once, until they are on the device.
+Cost: the folder's files are read twice, once to compute digests. Until the weights are on the device, main memory holds
+three copies of them, and one of the teacher's.
 """
 
 import json
@@ -137,7 +137,7 @@ def _read_part_state(path: Path, part: ModelPart, model: Objective) -> dict[str,
 
 
 def _with_rows(tensor: Tensor, rows: dict[int, tuple[int, ...]], size: int) -> Tensor:
-    """Resize a tensor to `size` rows: the old rows, cut off at `size`, then the mean of old rows for each new token.
+    """Resize a tensor to `size` rows: the old rows (at most `size`), then the mean of old rows for each new token.
 
     `rows` maps the id of each new token to the ids of the old rows that are averaged.
     """
@@ -151,7 +151,7 @@ def add_teacher(model: Objective, job: TrainingJob, begins: bool) -> str:
     Args:
         model: The student, changed in place.
         job: The job.
-        begins: True if the student has random weights, so that layers are copied from the teacher.
+        begins: True if the student has random weights. Layers are then copied from the teacher.
 
     Returns:
         A sentence for the log about the teacher; empty if the job has none.

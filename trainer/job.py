@@ -1,26 +1,27 @@
 """A training job: everything that a process needs to train a model, as one JSON file. No torch.
 
-The `identity` of a job is what decides the weights; the rest locates files on this machine.
+The `identity` of a job contains everything that affects the weights. The rest locates files on this machine.
 
-Phases: `settle_phases` decides, when a model is planned, which shard sets each phase reads and in which shares. Weights
-and quotas become whole numbers; quotas, tokens and epochs become steps. `list_readings` repeats this for every process.
+When a model is planned, `settle_phases` decides which shard sets each phase reads, and in which shares. It converts
+weights and quotas to whole numbers, and quotas, tokens and epochs to steps. `list_readings` repeats this on every
+process.
 
-A quota of tokens is a number of slots (positions in the training order), by the average length of the set's examples.
-The shards' ledger has the exact number of examples and tokens; a slot counts as one even if its example was deleted.
-So the number of steps is known before the first one, as the learning rate needs; what was actually read is counted
-(`build_seen_ledger`). A quota of more than an epoch reads the set again, in another order and under other masks, unless
-`max_epochs` forbids it.
+A quota of tokens is converted to a number of slots (positions in the training order) by the average length of the set's
+examples. The ledger of the shards has the exact number of examples and tokens; a slot counts even if its example was
+deleted. So the number of steps is known before the first one, which the learning rate requires. What was actually read
+is counted (`build_seen_ledger`). If a quota exceeds an epoch, the set is read again, in another order and with other
+masks, unless `max_epochs` forbids it.
 
-Promise: what was read and what was deleted add up to the slots that the phase gave the set, which follow only
-from the settings; both are counted over all processes and every resume.
+Promise: the numbers of read and of deleted examples add up to the slots that the phase assigned to the set, which
+depend only on the settings. Both are counted over all processes and all resumed runs.
 
-Repeats: an epoch is one pass over the examples of a set; a set with several copies of its documents passes over their
-text that many times in each epoch. `MAX_HELPFUL_PASSES` is what is known of masked text; smaller models and smaller
+Repeats: an epoch is one pass over the examples of a set. If the set has several copies of its documents, an epoch reads
+the text once for each copy. `MAX_HELPFUL_PASSES` reflects what is known about masked text; smaller models and smaller
 texts were not measured. Raffel et al. 2020 (T5), table 9, span corruption over 34 billion tokens: text seen 64 times is
-nearly as good as new text (GLUE 82.87 for 83.28, SQuAD 80.97 for 80.88), 256 times less so (82.62, 79.78), 1,024 times
-far less (79.55, 76.27), 4,096 times 76.34 and 70.92. BERT's authors read their text some 40 times (Devlin et al. 2018,
-A.2); half of the steps gave almost a point less of MNLI (C.1). At `MAX_PASSES` T5 lost 3.7 points of GLUE: more is a
-slip in most cases, and is refused unless `max_epochs` allows it.
+nearly as good as new text (GLUE 82.87 instead of 83.28, SQuAD 80.97 instead of 80.88). 256 times is worse (82.62,
+79.78), then 1,024 times (79.55, 76.27) and 4,096 times (76.34, 70.92). BERT's authors read their text some 40 times
+(Devlin et al. 2018, A.2); half of the steps gave almost a point less on MNLI (C.1). At `MAX_PASSES`, T5 lost 3.7 points
+on GLUE. More passes are usually a mistake, and are refused unless `max_epochs` allows them.
 """
 
 import dataclasses
@@ -78,16 +79,16 @@ class TrainingJob:
     Attributes:
         name: The name of the model.
         store: Address of the store that holds the shards.
-        shards: The shard sets of all phases, in order of the phases; a mixture has one for each component.
+        shards: The shard sets of all phases, in phase order. A phase with a mixture has one for each component.
         vocabulary: The vocabulary of the shards.
         model: The settings of the model.
         training: The settings of the training, with the steps of each phase.
-        inputs: The facts that the model needs about the examples.
+        inputs: The properties of the vocabulary and the examples that the model needs.
         work: Local folder for checkpoints, metrics, logs and the export. It belongs to one model.
-        shares: The number of slots (positions in the training order) of each component in a period of the mixture, by
-            phase; empty if no phase has a mixture.
-        source: Address of the object store from which the shards of the train split are fetched as they are read; empty
-            if all shards are in `store`.
+        shares: For each phase, the number of slots (positions in the training order) of each component in a period of
+            the mixture; empty if no phase has a mixture.
+        source: Address of the object store from which the shards of the train split are fetched when they are read;
+            empty if all shards are in `store`.
         start: The model whose weights training starts from; None for random weights.
         origin: The checkpoint of another run to continue from; None to start from the beginning.
         teacher: The model that a student learns from; None for other objectives.
@@ -113,9 +114,9 @@ class TrainingJob:
 
     @property
     def phase_shares(self) -> tuple[tuple[int, ...], ...]:
-        """The number of slots (positions in the training order) of each component in a period of each phase's mixture.
+        """For each phase, the number of slots of each component in a period of its mixture.
 
-        It is (1,) for a phase without a mixture.
+        A slot is a position in the training order. The value is (1,) for a phase without a mixture.
         """
         return self.shares or ((1,),) * len(self.training.phase)
 
@@ -153,7 +154,8 @@ class TrainingJob:
     def read_shard_set(self, shards: JobInput) -> Manifest:
         """Read the manifest of one of the job's shard sets.
 
-        Raises InputError if the shard set is missing from the store or has another content than the job names.
+        Raises InputError if the shard set is missing from the store, or if its content differs from what the job
+        expects.
         """
         manifest = read_manifest(Place(self.store), shards.folder)
         if manifest is None or manifest.content != shards.content:
@@ -167,18 +169,18 @@ class TrainingJob:
     def shard_sets(self) -> list[Manifest]:
         """The manifests of all shard sets, in the order of `shards`, read from the store at each access.
 
-        Raises InputError as `read_shard_set` does.
+        Raises InputError if one is missing from the store, or if its content differs from what the job expects.
         """
         return [self.read_shard_set(shards) for shards in self.shards]
 
     @property
     def fetched_split(self) -> str:
-        """The split whose files are fetched from an object store as they are read: "train", or "" if there is none."""
+        """The split whose files are fetched from an object store when they are read: "train", or "" if none is."""
         return "train" if self.source else ""
 
     @property
     def windows_folder(self) -> Path:
-        """The local folder for shard files that are fetched from an object store as they are read."""
+        """The local folder for shard files that are fetched from an object store when they are read."""
         return Path(self.store).parent / "windows"
 
     @property
@@ -235,7 +237,7 @@ class Reading:
     Attributes:
         inputs: The shard sets; more than one if the phase reads a mixture.
         shares: The number of slots (positions in the training order) of each set in a period of the mixture.
-        begins: The number of slots of each set that were read before the phase.
+        begins: The number of slots of each set that earlier phases have read.
         slots: The number of slots of each set that the phase reads.
     """
 
@@ -288,7 +290,7 @@ REPEATS_EVIDENCE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetRead:
-    """The amount of a shard set that has been read at the end of a phase.
+    """How much of a shard set has been read by the end of a phase.
 
     Attributes:
         phase: One-based number of the phase.
@@ -331,11 +333,11 @@ def check_repeats(reads: Iterable[SetRead], training: TrainingSettings) -> None:
     """Check that no shard set is read more often than `max_epochs` allows or, without it, MAX_PASSES times.
 
     Args:
-        reads: The amount read of each shard set at the end of each phase.
+        reads: How much of each shard set has been read by the end of each phase.
         training: The settings, with `max_epochs` of each phase and of the whole run.
 
     Raises:
-        InputError: If one is.
+        InputError: If a shard set is read too often.
     """
     for read in reads:
         own = training.phase[read.phase - 1].max_epochs
@@ -354,7 +356,7 @@ def check_repeats(reads: Iterable[SetRead], training: TrainingSettings) -> None:
 def describe_repeats(reads: Iterable[SetRead]) -> str:
     """Return a warning about the shard set whose text is read most often, or "" if none is read too often.
 
-    Too often is more than MAX_HELPFUL_PASSES times. `reads` are in order of the phases.
+    "Too often" means more than MAX_HELPFUL_PASSES times. `reads` are in phase order.
     """
     last = {
         read.name: read for read in reads if read.passes > MAX_HELPFUL_PASSES
@@ -378,8 +380,9 @@ class SettledTraining:
 
     Attributes:
         training: The settings, with the number of steps of each phase.
-        shards: The shard sets of all phases, in order of the phases; those of a mixture are sorted by content digest.
-        shares: The number of slots (positions in the training order) of each set in a period of the mixture, by phase.
+        shards: The shard sets of all phases, in phase order. Those of a mixture are sorted by content digest.
+        shares: For each phase, the number of slots (positions in the training order) of each set in a period of the
+            mixture.
     """
 
     training: TrainingSettings
@@ -387,7 +390,7 @@ class SettledTraining:
     shares: tuple[tuple[int, ...], ...]
 
     def iter_reads(self, before: Mapping[str, int] = MappingProxyType({})) -> Iterator[SetRead]:
-        """Yield the total amount read of each shard set at the end of each phase.
+        """Yield how much of each shard set has been read by the end of each phase.
 
         Args:
             before: The number of slots that were read before the first phase, by content digest of the shard set.
@@ -412,9 +415,9 @@ def settle_phases(
     """Compute the number of steps of each phase, and the exact shares of its mixture.
 
     Args:
-        training: The settings as given in the recipe. Weights and quotas of mixtures become shares of slots, and quotas
-            also steps.
-        shards: The shard sets of all phases, in order of the phases; for a mixture in the order of the recipe.
+        training: The settings as given in the recipe. The weights and quotas of a mixture are converted to shares of
+            slots, and quotas also determine the number of steps.
+        shards: The shard sets of all phases, in phase order. Those of a mixture are in the order of the recipe.
         before: The number of slots (positions in the training order) that were read before the first phase, by content
             digest of the shard set.
 
@@ -440,9 +443,9 @@ def settle_phases(
 
 
 def _compute_parts(what: str, phase: PhaseSettings, shards: Sequence[Manifest]) -> Sequence[Fraction | int]:
-    """Compute the weight of each component of a phase or, if the phase has quotas, its slots (positions in the order).
+    """Compute the weight of each component of a phase, or its number of slots if the phase has quotas.
 
-    Raises InputError if one of them is too small.
+    A slot is a position in the training order. Raises InputError if a weight or a number is too small.
 
     Args:
         what: The name of the phase, for messages.
@@ -466,7 +469,7 @@ def _compute_parts(what: str, phase: PhaseSettings, shards: Sequence[Manifest]) 
 def _with_ramp(
     what: str, phase: PhaseSettings, parts: Sequence[Fraction | int], shards: Sequence[Manifest]
 ) -> PhaseSettings:
-    """Return the settings of a phase with the length of its batch ramp in steps, if it is given in tokens.
+    """Return a phase's settings with its batch ramp in steps. A ramp that is given in tokens is converted.
 
     Args:
         what: The name of the phase, for messages.
@@ -520,9 +523,9 @@ def _compute_mean_tokens(what: str, parts: Sequence[Fraction | int], shards: Seq
 
 
 def _count_examples(what: str, shards: Manifest) -> tuple[int, int]:
-    """Return the number of examples and of tokens in a training split that must not be empty.
+    """Return the number of examples and of tokens in the training split of a shard set.
 
-    Raises InputError if it is. `what` is the name of the phase, for the message.
+    Raises InputError if the split is empty. `what` is the name of the phase, for the message.
     """
     examples, held = count_train_examples(shards)
     if not examples:
@@ -534,7 +537,7 @@ def _check_mixture(what: str, shards: Sequence[Manifest]) -> None:
     """Check that the shard sets of a mixture can be mixed. `what` is the name of the phase, for messages.
 
     Raises:
-        InputError: If one is empty, if two are equal, or if only some have masks or pair labels.
+        InputError: If one is empty, if two are the same, or if only some have masks or pair labels.
     """
     for number, manifest in enumerate(shards):
         if not count_train_examples(manifest)[0]:
@@ -569,13 +572,13 @@ def _explain_no_example(what: str, shards: Manifest) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenPart:
-    """The amount of a shard set that a phase read.
+    """How much of a shard set a phase has read.
 
     Attributes:
         phase: One-based number of the phase.
         name: The name of the shard set.
         read: The number of slots (positions in the training order) that held an example.
-        deleted: The number of slots whose example has been deleted.
+        deleted: The number of slots whose example had been deleted.
         tokens: The number of tokens read, including special tokens.
         masked: The number of tokens to predict.
         examples: The number of examples in the shard set.
@@ -591,14 +594,15 @@ class SeenPart:
 
     @property
     def epochs(self) -> float:
-        """The number of times that the phase went through the shard set, which may be fractional."""
+        """The number of times that the phase read the shard set, which may be fractional."""
         return (self.read + self.deleted) / max(1, self.examples)
 
 
 def build_seen_ledger(job: TrainingJob, facts: Mapping[str, Json]) -> Ledger:
     """Build a ledger of what each phase read of each shard set.
 
-    It has an account of read and deleted slots for each, and the numbers of tokens, masked tokens and examples.
+    For each of them, it has an account of read and deleted slots, and the numbers of tokens, masked tokens and
+    examples.
 
     Args:
         job: The job.
@@ -618,7 +622,7 @@ def build_seen_ledger(job: TrainingJob, facts: Mapping[str, Json]) -> Ledger:
 
 
 def iter_seen_parts(model: Manifest) -> Iterator[SeenPart]:
-    """Yield the amount that each phase read of each shard set, from the manifest of a trained model."""
+    """Yield how much each phase read of each shard set, from the manifest of a trained model."""
     units = ((account, _UNIT.fullmatch(account.unit)) for account in model.ledger.accounts)
     accounts = [(int(match[1]), match[2], account.outcomes) for account, match in units if match]
     for phase, name, outcomes in sorted(accounts, key=lambda one: one[:2]):

@@ -1,26 +1,27 @@
-"""Training as processes of its own: started, listened to, and ended with this one. No torch.
+"""Starts the training processes, reads their output, and makes sure that they end when this process does. No torch.
 
-    this process ─► torchrun's agent ─► one rank a GPU          (a single rank is started without the agent)
+    this process ─► torchrun's agent ─► one rank per GPU          (a single rank is started without the agent)
 
-Promise: when a process of this chain is gone, however it went, those it started are gone within a moment: each has the
-kernel kill it when its parent dies, before it imports anything that takes time. One work folder trains once at a time;
-a second caller waits for the first, and finds the model finished. A model with a complete export is finished,
-however the processes end after it.
+Promise: if a process in this chain ends, for whatever reason, those that it started end within a moment. Each of them
+asks the kernel to kill it when its parent dies, before it imports anything slow. Only one run at a time uses a work
+folder; a second caller waits for the first, and then finds the model finished. A model with a complete export is
+finished, no matter how the processes end afterwards.
 
-A signal to the first of these processes reaches every rank. Ranks that train end their step, write a checkpoint and
-leave; the agent waits for that as long as it takes, where torchrun by itself kills them after 30 seconds.
+A signal to the first of these processes reaches every rank. Ranks that are training finish their step, write a
+checkpoint and exit. The agent waits for that as long as it takes; torchrun itself would kill them after 30 seconds.
 
-Several machines: the same command is given by hand on each, with the number of the machine:
+For several machines, run the same command on each, with the index of the machine:
 
     cloze train JOB --nodes 2 --node-rank 0 --rendezvous first-host:29500
     cloze train JOB --nodes 2 --node-rank 1 --rendezvous first-host:29500
 
-Every machine has the same number of processes and reads the job's `work` folder at the same path, because each process
-writes its share of a checkpoint there. The first one reports progress. If one of them ends, all do; the same
-commands again continue from the newest checkpoint.
+Every machine has the same number of processes and accesses the job's `work` folder at the same path, because each
+process writes its share of a checkpoint there. The first machine reports progress. If one of them ends, all do. The
+same commands then continue from the newest checkpoint.
 
-Events are read from the output of the processes; the rest is written to a log, and its end explains a failure. Shards
-of an object store are copied to this machine first (`with_local_shards`). Another thread can stop a training (`Stop`).
+Events are read from the output of the processes. Everything else is written to a log, whose last lines explain a
+failure. Shards in an object store are first copied to this machine (`with_local_shards`). Another thread can stop the
+run (`Stop`).
 """
 
 import json
@@ -69,7 +70,7 @@ class Nodes:
 
     Attributes:
         count: The number of machines.
-        rank: The zero-based number of this machine.
+        rank: The zero-based index of this machine.
         rendezvous: HOST:PORT of the first machine, which the others connect to; empty for training on a single machine.
     """
 
@@ -121,11 +122,10 @@ def count_processes(training: TrainingSettings) -> int:
 
 
 def build_environment(training: TrainingSettings, processes: int) -> dict[str, str]:
-    """Build the environment variables for the trainer. Variables already set by the user are left unchanged.
+    """Build the environment variables for the trainer. Variables that the user has set are left unchanged.
 
-    The processes divide the cores: torch's default of one thread per core in each process would make them block each
-        other.
-    If a container has a CPU quota, only whole cores count.
+    The cores are divided among the processes, because torch's default of one thread per core in each process would slow
+    them all down. If a container has a CPU quota, only whole cores count.
 
     Args:
         training: The settings, which may require deterministic algorithms.
@@ -141,7 +141,8 @@ def build_environment(training: TrainingSettings, processes: int) -> dict[str, s
 def count_usable_cores(quota: Path = CPU_QUOTA) -> int:
     """Count the cores that this process may use.
 
-    A container's CPU quota, which Linux gives in the file `quota`, is rounded down to whole cores, but at least one.
+    A container's CPU quota, which Linux writes to the file `quota`, is rounded down to whole cores, but to at least
+    one.
     """
     cores = len(os.sched_getaffinity(0))
     granted, period = quota.read_text(encoding="ascii").split() if quota.exists() else ("max", "1")
@@ -151,8 +152,8 @@ def count_usable_cores(quota: Path = CPU_QUOTA) -> int:
 def count_gpus() -> int:
     """Count the GPUs that torch can use on this machine.
 
-    If there is one, a separate process asks torch. A keyboard interrupt does not reach that process, which would print
-    a traceback.
+    If there is a GPU, a separate process asks torch. A keyboard interrupt does not reach that process, because it would
+    print a traceback.
     """
     if not any(re.fullmatch(r"nvidia\d+", path.name) for path in Path("/dev").glob("nvidia*")):
         return 0
@@ -256,8 +257,7 @@ def describe_exit(code: int) -> str:
 def with_local_shards(job: TrainingJob, folder: Path) -> TrainingJob:
     """Copy the shards of a job to a local folder, to be memory-mapped, and return a job that reads the copies.
 
-    Existing copies are reused. In windowed order, training shards are not copied, because they are fetched as they are
-    read.
+    Existing copies are reused. In windowed order, training shards are not copied now, but fetched when they are read.
 
     Args:
         job: The job.
@@ -327,7 +327,7 @@ class TrainerProcess(Protocol):
 
 
 class Stop:
-    """Stops a training run from another thread. When called, it signals the trainer to write a checkpoint and exit.
+    """Stops a training run from another thread. Calling it makes the trainer write a checkpoint and exit.
 
     Attributes:
         asked: True if a stop was requested.
@@ -350,7 +350,7 @@ class Stop:
         self._ended.wait(EVENTS_SECONDS)
 
     def set_process(self, process: TrainerProcess) -> None:
-        """Set the trainer that a stop should end. If a stop was already requested, it is asked to exit at once."""
+        """Set the trainer process that a stop should end. If a stop was already requested, ask it to exit at once."""
         with self._lock:
             self._process = process
             if self.asked:
@@ -359,7 +359,7 @@ class Stop:
     def end(self) -> None:
         """Wait until the trainer has exited. Kill it first, unless a stop was requested.
 
-        A process must have been set.
+        The process must have been set with `set_process`.
         """
         assert self._process is not None
         if not self.asked:
@@ -425,7 +425,10 @@ def train(
 
 
 def _find_damaged_shard(job: TrainingJob) -> Damaged | None:
-    """Read all shards of a job except those fetched later, and return the error for the first damaged file, or None."""
+    """Read the shards of a job, and return the error for the first damaged file, or None if there is none.
+
+    Shards that are fetched later are not read.
+    """
     for shards in job.shard_sets:
         parts = [
             part for part in shards.parts if not job.fetched_split or part.labels.get("split") != job.fetched_split

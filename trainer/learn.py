@@ -1,11 +1,12 @@
-"""What a step takes, what it comes to, and what it changes: a sharded model with its optimizer.
+"""The parts of a training step: its micro-batches, its result, and the sharded model with its optimizer.
 
-FSDP2 shards every layer, and then the rest of the model, over all processes. A single process has all of it in one
-group, unless it gathers by layers. Gradients are summed, not averaged: the loss divides by counts of the whole step.
+FSDP2 shards every layer, and then the rest of the model, over all processes. A single process has everything in one
+group, unless it gathers by layers. Gradients are summed, not averaged, because the loss is divided by counts of the
+whole step.
 
-Weights are gathered once a step if there is memory for it (`should_gather_once`), however many micro-batches a step
-has: what is gathered for the first forward pass stays until the last backward pass has used it. Otherwise each layer is
-gathered for every forward and every backward pass.
+If there is enough memory (`should_gather_once`), weights are gathered once per step, no matter how many micro-batches
+it has: they stay gathered from the first forward pass to the last backward pass. Otherwise each layer is gathered for
+every forward and every backward pass.
 """
 
 import os
@@ -102,13 +103,13 @@ def make_step(number: int, micro_batches: Sequence[MicroBatch], ranks: Ranks) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepResult:
-    """The result of a step, as tensors on the device, which may still be computing them.
+    """The result of a step. Its tensors are on the device, which may still be computing them.
 
     Attributes:
         step: The step.
-        phase: The zero-based number of the step's phase.
+        phase: The zero-based index of the step's phase.
         rate: The learning rate of the step.
-        sums: One float32 tensor [terms, 2] per micro-batch of this process: the summed loss and the number of right
+        sums: One float32 tensor [terms, 2] per micro-batch of this process: the summed loss and the number of correct
             predictions of each term.
         norm: float32 [], the norm of the whole gradient before clipping.
         loss_scale: The loss scale after the step; None unless the precision is float16.
@@ -143,7 +144,7 @@ class LossScale:
     good_steps: int = 0
 
     def unscale(self, parameters: Sequence[nn.Parameter]) -> None:
-        """Divide the gradients of some parameters by the loss scale, in place."""
+        """Divide the gradients of the given parameters by the loss scale, in place."""
         for parameter in parameters:
             if parameter.grad is not None:
                 parameter.grad.div_(self.factor)
@@ -263,10 +264,10 @@ def shard_model(
 
     Args:
         model: The full model, on the CPU.
-        groups: Modules to compile, recompute, gather and shard one by one. If there is a single process that keeps all
-            weights gathered, they are sharded together with the root.
-        shared: Modules to compile and recompute one by one, but to shard with the root, because they are called several
-            times in each pass.
+        groups: Modules that are compiled, recomputed, gathered and sharded individually. If there is a single process
+            that keeps all weights gathered, they are sharded together with the root.
+        shared: Modules that are compiled and recomputed individually, but sharded with the root, because they are
+            called several times in each pass.
         ranks: This process among all processes.
         settings: The settings, with each "auto" resolved.
     """
@@ -305,7 +306,7 @@ def should_gather_once(model: nn.Module, ranks: Ranks, settings: TrainingSetting
     """Return True if each process should hold all weights from the first forward to the last backward pass of a step.
 
     The process then holds two sets of weights: its shard in float32, and all weights in the precision of the settings.
-    With "auto", this is so for a single process, and if the weights take at most a quarter of the device's memory.
+    With "auto", it does so if it is the only process, or if the weights take at most a quarter of the device's memory.
     """
     if settings.gather != "auto":
         return settings.gather == "step"

@@ -1,21 +1,21 @@
-"""Metrics: what a training run reports, one JSON line an event, on standard output and in `metrics.jsonl`. No torch.
+"""Events that a training run reports, as JSON lines on standard output and in `metrics.jsonl`. No torch.
 
-    start       step 0: how many steps, parameters and processes
-    resume      the checkpoint's step: training continues from it
-    damaged     a checkpoint or an export that is not as it was written, and what is done instead
+    start       step 0: the number of steps, parameters and processes
+    resume      training continues from the checkpoint of this step
+    damaged     a checkpoint or an export that differs from what was written, and what is done instead
     step        losses and accuracies by term, learning rate, gradient norm and counts of one step; speed, waiting, MFU
                 and memory since the last line
-    warning     what the first steps show that is rarely meant
-    evaluation  losses and accuracies on the held-out split, next to those of guessing by frequency; the accuracy on
-                rarer words (`trainer/evaluation.py`)
-    waiting     for what takes long
-    checkpoint  written
-    done        the export is written: counts of the whole run
-    failure     what the user can fix; only on standard output
-    stopping    the trainer received a stop signal: the checkpoint of this step follows; only on standard output
+    warning     the first steps indicate a setting that is rarely intended
+    evaluation  losses and accuracies on the held-out split, compared with those of guessing by frequency; the accuracy
+                on rarer words (`trainer/evaluation.py`)
+    waiting     the run is waiting for something slow
+    checkpoint  a checkpoint was written
+    done        the export was written; counts of the whole run
+    failure     an error that the user can fix; only on standard output
+    stopping    the trainer received a stop signal, and writes a checkpoint of this step; only on standard output
 
-Promise: steps and evaluations of a run that was interrupted and resumed on the same number of processes are those of
-the uninterrupted one, but for times, and on GPUs for rounding: what was logged after the checkpoint is cut off before
+Promise: a run that is interrupted and resumed on the same number of processes logs the same steps and evaluations as an
+uninterrupted one, except for times and, on GPUs, rounding. Lines after the checkpoint are removed from the log before
 training continues.
 """
 
@@ -38,13 +38,13 @@ class Board(Protocol):
     """Protocol for an additional display of a run, such as `trainer.tensorboard.TensorBoard`."""
 
     def begin(self, step: int) -> None:
-        """Discard what is displayed of steps after `step`. A step of -1 discards everything."""
+        """Discard what is displayed for steps after `step`. A step of -1 discards everything."""
 
     def add_event(self, event: Event) -> None:
         """Display an event of the run, such as a step with its losses."""
 
     def flush(self) -> None:
-        """Write what has been displayed to the disk."""
+        """Flush the displayed events to the disk."""
 
 
 class MetricsLog:
@@ -69,7 +69,7 @@ class MetricsLog:
         Args:
             event: The name of the event, such as "step".
             step: The number of completed steps.
-            fields: The event's other fields, values that JSON can hold.
+            fields: The event's other fields. Their values must be JSON-serializable.
         """
         if self._speaks:
             record = {"event": event, "step": step, **fields}

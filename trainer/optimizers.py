@@ -1,23 +1,23 @@
-"""Optimizers: which parameters they move at which rate, and those that torch lacks, over sharded parameters.
+"""Optimizers for sharded parameters: parameter groups with their learning rates, and optimizers that torch lacks.
 
-AdamW with corrected moments is torch's own; LAMB, StableAdamW, and AdamW as BERT's authors wrote it are here. All keep
-Adam's two moments (Kingma, Ba 2015), and differ in what they make of them:
+AdamW with corrected moments is torch's own. LAMB, StableAdamW, and AdamW as BERT's authors wrote it are implemented
+here. All of them keep Adam's two moments (Kingma, Ba 2015), but use them differently:
 
     AdamW        w -= rate (u + decay w)                          u = m / (sqrt(v) + epsilon)
-    Lamb         w -= rate ratio (u + decay w)                    ratio = |w| / |u + decay w| of each matrix
-    StableAdamW  w -= rate / max(1, RMS) (u + decay w)            RMS² = mean(g² / max(v, epsilon²)) of each parameter
+    Lamb         w -= rate ratio (u + decay w)                    ratio = |w| / |u + decay w| for each matrix
+    StableAdamW  w -= rate / max(1, RMS) (u + decay w)            RMS² = mean(g² / max(v, epsilon²)) for each parameter
 
-The correction of the moments for their first steps is in how they are averaged: with beta (1 - beta^(t-1)) / (1 -
-beta^t) in the place of beta the t-th average is the corrected one (Shazeer, Stern 2018, section 7.1).
+Bias correction is part of the averaging of the moments: if beta is replaced by beta (1 - beta^(t-1)) / (1 - beta^t),
+the t-th average is the corrected one (Shazeer, Stern 2018, section 7.1).
 
-Promise: norms and means are those of whole parameters, however many processes hold a part of each, so that two
-processes make the step of one to rounding. Nothing waits for the device.
+Promise: norms and means are computed over whole parameters, however many processes hold a part of them, so the results
+differ from those of one process only by rounding. Nothing waits for the device.
 
-Cost: on a GPU a step is a few calls for all parameters of a group, on a processor for each piece of them that its cache
-holds; of norms and means all processes make one sum a step, of two numbers a matrix. Memory: weights, gradients and
-moments, and on a GPU for the time of a step the weights once more. Gradients are used up: what is taken from the
-weights, or looked at before, is put in their place. A step of 11 million numbers takes 29, 40 and 53 ms (AdamW, LAMB,
-StableAdamW), where torch's fused AdamW takes 8 (one core of an AMD EPYC, 2026-11-23).
+Cost: on a GPU, a step takes a few calls for all parameters of a group; on a CPU, a few for each piece that fits into
+its cache. For norms and means, the processes communicate once per step, with two numbers per matrix. Memory: weights,
+gradients and moments, and on a GPU a temporary copy of the weights during a step. Gradients are overwritten with
+intermediate results. A step of 11 million parameters takes 29, 40 and 53 ms (AdamW, LAMB, StableAdamW), and 8 ms with
+torch's fused AdamW (one core of an AMD EPYC, 2026-11-23).
 """
 
 import math
@@ -73,7 +73,7 @@ def group_parameters(model: nn.Module, settings: TrainingSettings) -> list[dict[
 
 
 def compute_rate_scales(names: Sequence[str], layer_decay: float) -> dict[str, float]:
-    """Compute the factor of each parameter's learning rate: d^(n + 2 - depth) for n layers, as in ELECTRA's code.
+    """Compute the learning-rate factor of each parameter: d^(n + 2 - depth) for n layers, as in ELECTRA's code.
 
     Embeddings have depth 0, layers 1 to n, the rest of the encoder n + 1, and heads n + 2. Layers that share parameters
     (ALBERT) count as one layer.
@@ -93,7 +93,7 @@ def compute_rate_scales(names: Sequence[str], layer_decay: float) -> dict[str, f
 
 
 def _count_depths_above(name: str, layers: Mapping[str, int]) -> int:
-    """Count the depths from a parameter up to the heads, which have the greatest depth.
+    """Count how many depths a parameter is below the heads, which have the greatest depth.
 
     Args:
         name: The name of the parameter.
@@ -145,7 +145,7 @@ class GroupTensors(NamedTuple):
         return float(self.group["weight_decay"])
 
     def iter_pieces(self) -> Iterator["GroupTensors"]:
-        """Yield the group's tensors in pieces that fit into a CPU cache, each of a single parameter.
+        """Yield the group's tensors in pieces that fit into a CPU cache. Each piece belongs to a single parameter.
 
         On a GPU, where one call handles many tensors, the whole group is yielded at once.
         """
@@ -246,7 +246,7 @@ class Lamb(AdamW):
 
 
 class StableAdamW(AdamW):
-    """AdamW that lowers the learning rate of a parameter whose gradient is large relative to its second moment.
+    """AdamW that lowers the learning rate of a parameter if its gradient is large relative to its second moment.
 
     It replaces gradient clipping by AdaFactor's update clipping (Shazeer, Stern 2018), as in Wortsman et al. 2023,
     "Stable and low-precision training for large-scale vision-language models", algorithm 2. ModernBERT was trained with
@@ -270,9 +270,9 @@ class StableAdamW(AdamW):
 
 
 def compute_beta(beta: float, step: int, bias_correction: bool) -> float:
-    """Compute the decay rate of a moment, a running average, at a one-based step.
+    """Compute the decay rate of a moment (a running average) at a step, counted from 1.
 
-    With bias correction, the rate is adjusted so that the running average needs no further correction.
+    With bias correction, the rate is adjusted so that the running average needs no other correction.
 
     >>> compute_beta(0.9, 1, True), compute_beta(0.9, 1, False)
     (0.0, 0.9)
@@ -290,7 +290,7 @@ def _move_moments(part: GroupTensors) -> None:
 
 
 def _put_updates(part: GroupTensors) -> None:
-    """Overwrite the gradients with what is subtracted from the weights, before the learning rate is applied.
+    """Overwrite the gradients with the update that is multiplied by the learning rate and subtracted from the weights.
 
     It is first moment / (sqrt(second moment) + epsilon) + decay * weight.
     """
@@ -302,7 +302,7 @@ def _put_updates(part: GroupTensors) -> None:
 
 
 def _put_surprises(part: GroupTensors) -> None:
-    """Overwrite the gradients with their ratio to the second moment, gradient / max(sqrt(second moment), epsilon)."""
+    """Overwrite each gradient with gradient / max(sqrt(second moment), epsilon)."""
     if _is_on_gpu(part.squares):
         roots = list(torch._foreach_sqrt(part.squares))
     else:
@@ -341,7 +341,7 @@ def _reserve_buffer(numbers: int, dtype: torch.dtype) -> Tensor:
 
 
 def _to_local(tensors: Sequence[Tensor | None]) -> list[Tensor]:
-    """Return this process's shard of each tensor, which shares the tensor's memory. None is skipped."""
+    """Return this process's shards of the tensors, which share the tensors' memory. None is skipped."""
     return [tensor.to_local() if isinstance(tensor, DTensor) else tensor for tensor in tensors if tensor is not None]
 
 
@@ -351,7 +351,7 @@ def sum_squares(parameters: Sequence[Tensor], held: Sequence[Tensor]) -> Tensor:
     All processes must call it.
 
     Args:
-        parameters: The parameters, which show how the tensors are sharded.
+        parameters: The parameters, which determine how the tensors are sharded.
         held: This process's shard of each tensor.
     """
     squares = torch.stack(list(torch._foreach_norm(list(held)))).square()

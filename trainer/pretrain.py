@@ -1,16 +1,16 @@
-"""Pre-training: a job's shards in, checkpoints and the folder of a model out. The steps are in `train.py`.
+"""Pre-training: reads a job's shards, and writes checkpoints and a model folder. The training loop is in `train.py`.
 
-    job ─► settings for this machine ─► model with its first weights ─► feed, evaluation ─► train ─► export
+    job ─► settings for this machine ─► model with initial weights ─► feed, evaluation ─► train ─► export
 
-Promise: which examples a step reads, and their masks, follow from the seed, the shards and the step, whatever the
-number of processes and however often the run was killed or stopped. On the same number of processes, on processors, an
-interrupted run ends with the weights of an uninterrupted one, bit for bit; on another number, with weights that differ
-by rounding, and by dropout if there is any. On GPUs weights differ by rounding in any case, unless `deterministic` is
-asked for (`compute.py`).
+Promise: the examples that a step reads, and their masks, depend only on the seed, the shards and the step, not on the
+number of processes or on how often the run was interrupted. On CPUs with the same number of processes, an interrupted
+run ends with the same weights as an uninterrupted one, bit for bit. With another number, weights differ by rounding,
+and by dropout if there is any. On GPUs, weights always differ by rounding, unless `deterministic` is set
+(`compute.py`).
 
-Promise: no checkpoint and no export holds what was learned from a shard that is not what was written. Shards are
-checked as they are read (`shards/reading/files/columns.py`); what was read is checked before anything is written, and
-if a shard is damaged all processes stop with the same paragraph.
+Promise: no checkpoint or export depends on a damaged shard. Shards are verified while they are read
+(`shards/reading/files/columns.py`), and everything that was read is verified before a checkpoint or an export is
+written. If a shard is damaged, all processes stop with the same message.
 """
 
 import shutil
@@ -92,8 +92,8 @@ def pretrain(job: TrainingJob, ranks: Ranks) -> int:
         The exit code: 0, or 128 plus the signal number if a signal stopped the run.
 
     Raises:
-        InputError: If training is impossible with the settings, the shards or a checkpoint, or if numbers are not
-            finite.
+        InputError: If training is impossible with the settings, the shards or a checkpoint, or if a loss or gradient is
+            not finite.
         Damaged: If a shard is damaged.
     """
     compute_reproducibly(job.training, ranks.device)
@@ -220,7 +220,7 @@ def export_model(job: TrainingJob, state: TrainState, ranks: Ranks, log: Metrics
 
 
 def describe_line(report: StepReport) -> dict[str, Any]:
-    """Build the fields of a step's line in the log of pre-training: phase, losses, learning rate and counts."""
+    """Build the fields of a step's line in the pre-training log: phase, losses, learning rate and counts."""
     result = report.result
     scale = {} if result.loss_scale is None else {"loss_scale": result.loss_scale}
     rates = {"learning_rate": result.rate, "gradient_norm": report.norm, **scale}
@@ -230,7 +230,7 @@ def describe_line(report: StepReport) -> dict[str, Any]:
 def find_cursor(job: TrainingJob, steps_done: int) -> Cursor:
     """Find the position of a run after a number of steps: the phase, and the slot (position in the training order).
 
-    A phase resumes at the slot where the previous phase on the same shards stopped.
+    A phase continues at the slot where the previous phase on the same shards stopped.
     """
     phases, done = job.training.phase, steps_done
     for phase, (settings, reading) in enumerate(zip(phases, list_readings(job), strict=True)):
@@ -242,7 +242,7 @@ def find_cursor(job: TrainingJob, steps_done: int) -> Cursor:
 
 
 class PhaseShards(Watcher):
-    """Opens the shards of one phase at a time, and verifies what was read before a result is kept."""
+    """Opens the shards of one phase at a time, and verifies the data that was read before a result is stored."""
 
     def __init__(self, job: TrainingJob, ranks: Ranks) -> None:
         self._job, self._ranks = job, ranks
@@ -289,7 +289,7 @@ class ReadCounts(Watcher):
             self._tallies[result.phase] += micro_batch.tallies
 
     def to_json(self) -> dict[str, Json]:
-        """Convert the counts to a JSON object for a checkpoint. All processes must call it, because they are summed.
+        """Convert the counts to a JSON object for a checkpoint. All processes must call it, because counts are summed.
 
         The keys are "counts", with the counts of the whole run by name, and "seen", with the tallies by phase and shard
         set, in the order of `TALLY_NAMES`.
@@ -306,7 +306,7 @@ class ReadCounts(Watcher):
 
 
 def has_new_weights(job: TrainingJob, terms: Sequence[str]) -> bool:
-    """Return True if a run starts with random weights: without a start model and without a teacher's layers.
+    """Return True if a run starts with random weights, so without a start model and without a teacher's layers.
 
     `terms` are the names of the loss terms.
     """

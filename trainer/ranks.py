@@ -1,12 +1,13 @@
-"""Many processes as one: the process group, what its members tell each other, and who is missing.
+"""The processes of a run: the process group, communication, and the detection of processes that do not respond.
 
-One code path for one process and for many, on processors (gloo) and on GPUs (nccl).
+The same code is used for one process and for many, on CPUs (gloo) and on GPUs (nccl).
 
-Time-outs: processes wait FIRST_SECONDS for each other until FIRST_STEPS are done, which compile and fill caches, then
-`timeout_seconds`. While only one of them works (it writes the export, or a file of a checkpoint), the others wait up
-to ALONE_SECONDS. A process that is gone is noticed at once by those that wait for it, one that hangs by the time-out,
-and is named with the place it had reached (`record_position`); torchrun's agent then ends all of them. Processors ask
-each other in every step, and nccl, which ends a process silently, waits NCCL_SECONDS longer than they.
+Timeouts: processes wait FIRST_SECONDS for each other during the first FIRST_STEPS, which compile and fill caches, and
+`timeout_seconds` later. While only one of them is working (writing the export, or a file of a checkpoint), the others
+wait up to ALONE_SECONDS. If a process exits, those that wait for it notice at once; if it hangs, they notice after the
+timeout. The error names it and its last recorded position (`record_position`), and torchrun's agent then ends all
+processes. The CPU processes communicate in every step with their own timeout. nccl, which ends a process silently,
+waits NCCL_SECONDS longer.
 """
 
 import os
@@ -45,7 +46,7 @@ class Ranks:
     """This process among all processes of a training run.
 
     Attributes:
-        rank: Zero-based number of this process.
+        rank: Zero-based index of this process.
         count: The number of processes.
         device: The device on which this process computes.
         mesh: The device mesh of all processes; None without a process group (`make_single_rank`).
@@ -85,8 +86,8 @@ class Ranks:
     def count_up(self, numbers: Int64s) -> Int64s:
         """Sum integers over all processes, element by element, without waiting for a device.
 
-        All processes must call it in the same order, each from one thread only. Other threads may communicate
-        meanwhile.
+        All processes must call it in the same order, each from one thread only. Other threads may communicate at the
+        same time.
         """
         if self.count == 1:
             return numbers
@@ -95,7 +96,7 @@ class Ranks:
         return summed.numpy()
 
     def collect(self, mine: Item) -> list[Item]:
-        """Collect one picklable value from each process, and return the values in order of rank.
+        """Collect one picklable value from each process, and return the values in rank order.
 
         All processes must call it.
         """
@@ -125,7 +126,7 @@ class Ranks:
             self.store.set(f"stands {self.rank}", place)
 
     def wait_no_longer_than(self, seconds: float) -> None:
-        """Set the timeout of communication from now on, in seconds, except for `wait` and the group `patient`."""
+        """Set the timeout of all later communication, in seconds, except for `wait` and the group `patient`."""
         assert self.mesh is not None
         for group in {dist.group.WORLD, self.mesh.get_group(), self.counting} - {None}:
             _set_pg_timeout(timedelta(seconds=seconds), group)
@@ -183,11 +184,10 @@ class StopSignal:
 
 @contextmanager
 def join_process_group(device: str = "auto") -> Iterator[Ranks]:
-    """Join torchrun's process group during the block, or create a group of this process only.
+    """Join torchrun's process group during the block, or create a group that has only this process.
 
     A group is created if the process was not started by torchrun. If the block succeeds, connections stay open until
-    all processes have reached the end of the block: gloo would treat a connection closed by a peer as a fault of
-        pending
+    all processes have reached its end, because gloo would treat a connection closed by a peer as a failure of pending
     transfers. If the block fails on a GPU, connections stay open until the process exits, because nccl would wait for
     messages that the other processes have not sent.
 
@@ -266,7 +266,7 @@ def read_position(store: Store, rank: int) -> str:
 
 
 def find_absent(store: Store, rank: int, count: int) -> list[int]:
-    """Find the processes that hang: those that did not report a timeout, in contrast to this process.
+    """Find the processes that hang, which are those that did not report a timeout while this one did.
 
     All processes that timed out must call it at about the same time. It takes REPORT_SECONDS.
 
@@ -298,7 +298,7 @@ def choose_device(asked: str, number: int) -> torch.device:
 
     Args:
         asked: "auto", "cuda" or "cpu".
-        number: The zero-based number of this process on its machine.
+        number: The zero-based index of this process on its machine.
 
     Raises:
         InputError: If "cuda" is requested without a GPU, or if there are fewer GPUs than processes.

@@ -1,18 +1,19 @@
-"""What a training may start from instead of random weights: a model, or a checkpoint of another run. No torch.
+"""What training can start from instead of random weights: a model, or a checkpoint of another run. No torch.
 
 A start model is a folder that is identified by its content:
 
-    folder ─► its files by name, each with its digest ─► the content, which names the model that is trained from it
+    folder ─► its files by name, each with its digest ─► the content, part of the fingerprint of the trained model
 
-The folder's path decides nothing. It is read once more when training begins, and compared; after the first checkpoint
-it is not needed.
+The folder's path does not matter. Its files are hashed again when training starts, and compared with these digests. The
+folder is not needed after the first checkpoint.
 
-An origin is the checkpoint of another run that a training continues from, with weights and optimizer:
+An origin is the checkpoint of another run from which training continues, with weights and optimizer:
 
     continue_from = "models/wiki/1a2b3c@90000"  ─►  work/checkpoints/step-00090000  ─►  weights, moments, slots read
 
-The phases of the recipe come after that checkpoint: their steps count from 0 under their own schedule, and reading
-resumes in shards that were read there. The checkpoint's content names the model, not its place.
+The phases of the recipe come after that checkpoint. Their steps are counted from 0 with their own schedule, and shards
+that the other run has read are continued where it stopped. The checkpoint's content is part of the fingerprint of the
+model, its path is not.
 """
 
 import hashlib
@@ -56,7 +57,7 @@ class StartModel:
 
     @property
     def content(self) -> str:
-        """A single digest over the names and contents of all files."""
+        """The digest of the names and contents of all files."""
         return compute_fingerprint(files=dict(self.files))
 
     def check(self, needed: str = "A training that has a checkpoint does not need it.") -> None:
@@ -119,7 +120,8 @@ def list_model_files(manifest: Manifest) -> dict[str, StoredFile]:
 def copy_model(place: Place, manifest: Manifest, files: Mapping[str, StoredFile], folder: Path) -> None:
     """Copy files of a model artifact to a local folder, which appears only when complete.
 
-    If the folder exists, nothing is copied. If several processes copy the same model, one copies and the others wait.
+    If the folder exists, nothing is copied. If several processes copy the same model, one copies it and the others
+    wait.
 
     Args:
         place: The store.
@@ -162,7 +164,7 @@ class Origin:
 
     @property
     def identity(self) -> Json:
-        """The content and the slots read, which affect the weights of the run that continues, as a JSON object."""
+        """What affects the continued run's weights, as a JSON object: the checkpoint's content and the slots read."""
         return {"content": self.content, "read": dict(self.read)}
 
 
@@ -201,7 +203,7 @@ def find_origin(training: TrainingSettings, models: Path, model: ModelSettings, 
 def find_checkpoint(location: str, models: Path) -> Path:
     """Find the folder of a checkpoint.
 
-    If no step is given, this is the last checkpoint before a learning-rate decay or, if there is none, the newest.
+    If no step is given, this is the last checkpoint before a learning-rate decay or, without a decay, the newest one.
 
     Args:
         location: A model artifact, its work folder or a checkpoint, optionally followed by `@STEP`. If it begins with
@@ -262,10 +264,9 @@ def hash_checkpoint(facts: Mapping[str, Json]) -> str:
 
 
 def count_slots_read(facts: Mapping[str, Json]) -> dict[str, int]:
-    """Count the slots (positions in the training order) read up to a checkpoint, by content digest of the shard set.
+    """Return the number of slots (positions in the training order) read of each shard set, keyed by its content digest.
 
-    Slots read by the runs from which this one continued are included. `facts` is the JSON object that describes the
-    checkpoint.
+    The runs from which this one continued are included. `facts` is the JSON object that describes the checkpoint.
     """
     identity = facts["identity"]
     read = dict(identity.get("origin", {}).get("read", {}))

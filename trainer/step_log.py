@@ -1,9 +1,10 @@
-"""The report of a step, which watchers see and a line of the log holds: numbers on their way from the device.
+"""Copies the numbers of a step from the device, and reports them to watchers and in a line of the log.
 
     StepResult (tensors) ─► summed over all processes ─► copied to main memory ─► StepReport (numbers) ─► log
 
-Promise: on a GPU no step waits for this. The numbers travel while the next step is computed, and the line is written
-after that one is under way. On a processor it is written at once. Cost: one small message between the processes a line.
+Promise: on a GPU no step waits for this. The numbers are copied while the next step is computed, and the line is
+written after that step was started. On a CPU it is written at once. Cost: one small message between the processes per
+line.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,7 +31,7 @@ class StepReport:
             accuracy.
         norm: The norm of the whole gradient before clipping.
         extra: The sums of the numbers that watchers added to the result, by name.
-        is_logged: True if a line for the step is written to the log. The first steps of a run are reported in any case.
+        is_logged: True if a line for the step is written to the log. The first steps of a run are always reported.
         fields: Additional fields for the line, which watchers fill in.
     """
 
@@ -52,10 +53,10 @@ class Watcher:
         """Called after each step, once the weights have been updated. It must not wait for the device."""
 
     def on_report(self, report: StepReport) -> None:
-        """Called with the numbers of a step before its line, if there is one, is written to the log."""
+        """Called with the numbers of a step before they are written to the log. Not every step is logged."""
 
     def on_report_done(self, report: StepReport) -> None:
-        """Called with the numbers of a step after its line, if there is one, has been written to the log."""
+        """Called with the numbers of a step after they were written to the log. Not every step is logged."""
 
     def on_pause(self) -> None:
         """Called before an evaluation, a checkpoint or the export.
@@ -80,7 +81,7 @@ def pause_training(watchers: Sequence[Watcher]) -> Iterator[None]:
 class StepReports:
     """Reports steps to the watchers and the log.
 
-    At most one report is pending: that of the newest step, while its numbers are copied from the device.
+    At most one report is pending: the report of the newest step, while its numbers are being copied from the device.
     """
 
     def __init__(
@@ -160,13 +161,13 @@ def compute_losses(
 
     Args:
         losses: The summed loss of each term.
-        rights: The number of right predictions of each term.
+        rights: The number of correct predictions of each term.
         counts: The STEP_COUNTS, followed by the number of targets of each term.
         terms: The terms of the loss.
 
     Returns:
         A dictionary with "loss", the weighted sum of the mean losses; `{name}_loss`, the mean loss of each term; and
-        `{name}_accuracy` of each term whose predictions are right or wrong.
+        `{name}_accuracy` of each term whose predictions are correct or wrong.
 
     >>> import numpy as np
     >>> counts = np.array([0] * len(STEP_COUNTS) + [2, 4])
@@ -189,7 +190,7 @@ def name_counts(counts: Int64s) -> dict[str, int]:
 
 
 def describe_counts(counts: Int64s) -> dict[str, int]:
-    """Build a dictionary of those counts of a step that are written to the log, by name.
+    """Build a dictionary of the counts of a step that are written to the log, by name.
 
     These are masked tokens, tokens, sequences, deleted examples and, if there are any, dummy tokens.
     """

@@ -2,9 +2,9 @@
 
     step/masked_loss, evaluation/masked_loss, "evaluation of wiki"/masked_loss, step/tokens_per_second, ...
 
-Promise: every step is shown once. A run that resumes from a checkpoint begins a file of its own; its first event
-takes back what earlier files hold of later steps.
-Cost: about a kilobyte a logged step, written within FLUSH_SECONDS by a thread of torch's writer.
+Promise: every step is shown once. A run that resumes from a checkpoint starts a new file, whose first event discards
+the later steps in earlier files.
+Cost: about a kilobyte per logged step, written within FLUSH_SECONDS by a thread of torch's writer.
 """
 
 import math

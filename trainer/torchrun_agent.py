@@ -1,4 +1,4 @@
-"""torchrun's agent as a process of its own, which starts the ranks of this machine and ends with its parent. No torch.
+"""torchrun's agent as a separate process, which starts the ranks of this machine and exits with its parent. No torch.
 
 python -m trainer.torchrun_agent PARENT PROCESSES COMMAND JOB TORCHRUN_ARGUMENTS ...
 """
@@ -67,9 +67,9 @@ def kill_those_left(ended: Future[int], processes: int) -> None:
 
 
 def pass_signals_on() -> None:
-    """Install handlers that pass the first signal to stop on to the child processes.
+    """Install handlers that forward the first stop signal to the child processes.
 
-    At a second signal, or if there is no child, this process exits.
+    At a second signal, or if there are no child processes, this process exits.
     """
     passed_on: list[int] = []
 

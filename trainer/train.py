@@ -1,22 +1,23 @@
-"""The training loop: from a checkpoint or the first weights through the steps of every phase to the export.
+"""The training loop: starts from a checkpoint or initial weights, runs the steps of every phase, and exports the model.
 
     resume ─► for each phase ─► for each step: micro-batches, forward, backward, clip, optimizer;
-                                               a line of the log, an evaluation, a checkpoint, if one is due
+                                               a log line, an evaluation and a checkpoint if due
            ─► export
 
-Pre-training (`pretrain.py`) and fine-tuning (`tasks/finetuning/finetune.py`) both call `train`. Each brings a model, a
-function that yields steps, one that evaluates and one that exports: which examples a step has and what a score is worth
-is theirs. Watchers (`watch.py`) see each step without changing what is learned, and may end the run: they raise
-InputError if a number is not finite, before a checkpoint could keep it.
+Pre-training (`pretrain.py`) and fine-tuning (`tasks/finetuning/finetune.py`) both call `train`. Each provides a model,
+and functions that yield steps, evaluate and export, and so determines the examples of a step and the best score.
+Watchers (`watch.py`) see each step without changing what the model learns. They may end the run: if a value is not
+finite, they raise InputError before a checkpoint could store it.
 
-Promise: on the same number of processes, on CPUs, an interrupted run ends with the same weights as one that was not
-interrupted, bit for bit. A stop signal (SIGTERM or Ctrl-C) lets the step finish. An evaluation that is due may then
-finish or break off; if it breaks off, it is repeated after the resume. All processes leave after the same step, and
-with a checkpoint if any step was taken.
+Promise: on CPUs with the same number of processes, an interrupted run ends with the same weights as an uninterrupted
+one, bit for bit. At a stop signal (SIGTERM or Ctrl-C), the current step is completed. An evaluation that is due may
+then be completed or stopped; in the latter case it is repeated after resuming. All processes exit after the same step,
+with a checkpoint if any step was completed.
 
-Promise: no step waits for the device unless it evaluates, saves or stops; in float16 each does, to know of overflows.
+Promise: no step waits for the device unless it evaluates, saves or stops. In float16 every step waits, to detect
+overflows.
 
-Names of tensors that have dimensions end in their shape: T is the number of the loss's terms.
+Names of tensors with dimensions end in their shape. T is the number of loss terms.
 """
 
 import time
@@ -46,7 +47,7 @@ class Phase:
     """A phase of a run: consecutive steps with the same weight decay and source of examples.
 
     Attributes:
-        number: Zero-based number of the phase.
+        number: Zero-based index of the phase.
         first: The number of steps of the run before the phase.
         end: The number of steps of the run up to the end of the phase.
         weight_decay: The weight decay of matrices; vectors have none.
@@ -62,7 +63,7 @@ class Phase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """The settings and services that a training run uses, besides the model's state.
+    """The settings and services that a training run uses in addition to the model's state.
 
     Attributes:
         settings: The settings of all steps, with each "auto" resolved.
@@ -248,7 +249,7 @@ def find_phase(phases: Sequence[Phase], steps_done: int) -> Phase:
 
 
 def is_evaluation_missing(run: Run, phase: Phase, steps_done: int) -> bool:
-    """Return True if an evaluation was due after a step but is not in the log, because a signal stopped it.
+    """Return True if an evaluation was due after a step but is not in the log because a signal stopped it.
 
     All processes must call it. They return the result of the first process, which has the log.
 
@@ -285,7 +286,7 @@ def save_checkpoint(run: Run, state: TrainState) -> None:
     """Write a checkpoint of the state after the last step. All processes must call it.
 
     On a GPU, training continues while the checkpoint is being written. If a previous checkpoint is still being written,
-    it is finished first. A watcher may raise an error before, if the state must not be kept.
+    it is finished first. If the state must not be kept, a watcher raises an error before anything is written.
     """
     run.ranks.record_position(f"before the checkpoint of step {state.steps_done}")
     in_background = run.settings.async_checkpoints and run.ranks.computes_ahead  # a processor cannot do both
@@ -305,7 +306,7 @@ def save_checkpoint(run: Run, state: TrainState) -> None:
 
 
 def finish_checkpoint(run: Run, wait: bool) -> None:
-    """Log the checkpoint that was being written, if it is complete. If `wait` is True, wait until it is."""
+    """Log the checkpoint in progress if it is complete. If `wait` is True, first wait until it is."""
     if written := run.checkpoints.take_written(wait):
         seconds = {"seconds": round(written.seconds, 3), "wait_seconds": round(written.wait_seconds, 4)}
         run.log.write_event("checkpoint", written.step, name=written.name, **seconds)

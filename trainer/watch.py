@@ -1,31 +1,32 @@
-"""Watchers: what looks at a training from outside. A run has a list of them, and asks them in its order.
+"""Watchers observe a training run. A run has a list of them, and calls them in order.
 
     NonFinite   stops a run if its loss or gradient is no longer finite, and names the examples
-    Speed       adds the speed since the last line to a line
-    FirstSteps  stops or warns of a run that cannot succeed, as its first steps show
+    Speed       adds the speed since the last log line to a line
+    FirstSteps  stops or warns if the first steps show that a run cannot succeed
 
-Pre-training has two more (`pretrain.py`), which check the shards and count what was read.
+Pre-training has two more (`pretrain.py`), which verify the shards and count what was read.
 
-    tokens_per_second  real ones, over all processes; evaluations and checkpoints do not count
-    wait_seconds       for examples, and `wait_share`: the part of the time that this was
-    mfu                model FLOPs as a share of the peak of the devices, if that is known
-    memory_bytes       of the first process: on a GPU the most that was allocated, on a processor what is resident
+    tokens_per_second  without padding, over all processes; evaluations and checkpoints are excluded
+    wait_seconds       time spent waiting for examples; `wait_share` is its fraction of the total time
+    mfu                model FLOPs as a fraction of the devices' peak, if that is known
+    memory_bytes       of the first process: peak allocated memory on a GPU, or resident memory on a CPU
 
-The first step of a phase gives the FLOPs of a token and of a place that a head reads (`Macs`); from there on they are
-multiplied with the counts of each step. So attention is counted for sequences as long as those of that step.
+The first step of a phase determines the FLOPs per token and per position that a head reads (`Macs`). They are
+multiplied by the counts of each step. So the cost of attention is computed for the sequence lengths of that first step.
 
-    stops     first weights with a loss far from guessing by chance, or with a gradient of zero or enormous; labels
-              of pairs that are all the same; texts with mostly [UNK] tokens
-    warns     what is rarely meant: weights of elsewhere that guess worse than by chance, labels far out of balance,
-              many [UNK], a loss that has not fallen by the end of the first hundreds of steps
+    stops     random weights with a loss far from chance, or with a gradient that is zero or enormous; pair labels that
+              are all the same; texts with mostly [UNK] tokens
+    warns     probably unintended: pre-trained weights that are worse than chance, unbalanced labels, many [UNK] tokens,
+              a loss that has not decreased after the first hundreds of steps
 
-New weights know nothing, so they guess all of V tokens alike: a loss of ln V, or of ln 2 for two answers. Logits of
-first weights deviate by 0.02 times the square root of the width at most, which adds half its square: 0.15 nat at 768,
-0.8 at 4,096. `MAX_LOSS_FROM_CHANCE` is beyond all of them. If weights come from another model it gives only a warning:
-they may be sure and wrong about new text for a while. Trained weights begin with a low loss, which is no fault.
+With random weights, all V tokens are about equally probable: the loss is ln V, or ln 2 for two classes. Initial logits
+have a standard deviation of at most 0.02 times the square root of the width, which adds half its square: 0.15 nats at
+768, 0.8 at 4,096. `MAX_LOSS_FROM_CHANCE` is larger than all of these. For weights from another model, there is only a
+warning, because they may be confident and wrong about new text for a while. Trained weights start with a low loss,
+which is not an error.
 
-What stops a run is raised before any warning of the same step is told. Cost: two numbers of each of the first steps
-are read at once, and one sum over all processes.
+An error is raised before any warning of the same step is logged. Cost: for each of the first steps, two numbers are
+read at once, and there is one sum over all processes.
 """
 
 import math
@@ -69,7 +70,7 @@ class NonFinite(Watcher):
 
     The step is recorded on the device and read together with the numbers of the next report, so that no step has to
     wait. Float16 is excluded, because overflows are expected there and handled by the loss scale. A loss belongs to a
-    micro-batch of one process, and so identifies the examples; a gradient belongs to all of them.
+    micro-batch of one process, and so identifies the examples. A gradient belongs to all examples of the step.
     """
 
     def __init__(self, ranks: Ranks, explain: Callable[[int, int], InputError]) -> None:
@@ -77,8 +78,8 @@ class NonFinite(Watcher):
 
         Args:
             ranks: This process among all processes.
-            explain: Returns the error to raise. It is called on all processes with the number of the step and the index
-                of this process's micro-batch whose loss is not finite, or -1.
+            explain: Returns the error to raise. It is called on all processes with the number of the step, and with the
+                index of this process's micro-batch whose loss is not finite, or -1 if there is none.
         """
         self._ranks, self._explain = ranks, explain
         self.step = torch.full((), -1, dtype=torch.int64, device=ranks.device)  # the first such step; -1: none yet
@@ -94,12 +95,12 @@ class NonFinite(Watcher):
         result.extra["nonfinite"] = self.step >= 0
 
     def on_report(self, report: StepReport) -> None:
-        """Raise the error that `explain` returned, on all processes, if any of them has recorded a step."""
+        """If any process has recorded a step that is not finite, raise the error from `explain` on all processes."""
         if report.extra["nonfinite"]:
             self._refuse()
 
     def on_pause(self) -> None:
-        """Raise that error before an evaluation or a checkpoint, also for steps that have not been reported."""
+        """Raise that error before an evaluation or a checkpoint, even for steps that have not been reported."""
         if self._ranks.reduce_any(bool(self.step >= 0)):
             self._refuse()
 
@@ -167,7 +168,7 @@ class Speed(Watcher):
 
 
 def find_peak(settings: TrainingSettings, device: torch.device) -> float | None:
-    """Find the peak FLOPs per second of a device, from the settings or by its name; None if it is unknown."""
+    """Find the peak FLOPs per second of a device, from the settings or by its name, or return None if it is unknown."""
     if settings.peak_tflops is not None:
         return settings.peak_tflops * 1e12
     return find_peak_flops(torch.cuda.get_device_name(device)) if device.type == "cuda" else None
@@ -178,7 +179,7 @@ def measure_flops(model: Objective, step: Step) -> tuple[float, float] | None:
 
     Args:
         model: The model.
-        step: A step. The estimate uses the lengths of this process's sequences in it.
+        step: A step. The estimate uses the lengths of this process's sequences in the step.
 
     Returns:
         The two numbers, which are zero if the objective does not count FLOPs; None if this process has no sequence in
@@ -214,7 +215,7 @@ class FirstSteps(Watcher):
         Args:
             ranks: This process among all processes.
             log: Receives the warnings.
-            inputs: The facts about the examples.
+            inputs: The vocabulary size and special ids of the model.
             terms: The names of the loss terms.
             new_weights: True if the model starts with random weights.
             warmup: The number of steps until the learning rate reaches its peak.
@@ -333,16 +334,16 @@ def refuse_or_warn(message: str, is_fatal: bool) -> str:
 
 
 def count_texts(special: SpecialIds, ids: Int64s, labels: Int64s | None) -> Int64s:
-    """Count pair labels and tokens of some examples.
+    """Count pair labels and tokens in a batch of examples.
 
     Args:
         special: The ids of the special tokens.
-        ids: int64 [T], the token ids, with masks in place.
+        ids: int64 [T], the token ids after masking.
         labels: int64 [B], the pair labels; None if there are none. Negative labels are ignored.
 
     Returns:
         int64 [4]: the number of pairs, of pairs with label 1, of tokens that are not special, and of [UNK] tokens among
-        those.
+        the latter.
     """
     ordinary = np.isin(ids, [special.pad, special.cls, special.sep, special.mask], invert=True).sum()
     some = labels[labels >= 0] if labels is not None else np.zeros(0, np.int64)

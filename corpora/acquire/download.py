@@ -1,14 +1,13 @@
-"""One file, downloaded: the right bytes under its name, or an InputError that says what is wrong.
+"""Download one file: the correct bytes under its name, or an InputError that says what is wrong.
 
 Promises: the bytes of two versions are not mixed, as far as the server tells versions apart (by ETag, time and length)
-or a digest is known; an attempt that ends early is continued, or started over if the server cannot do
-that or has another version now; a size or digest that was promised holds (of several digests the strongest is
-compared). A file that is there already, and by its digest, or by the server's length and time, is the one that is
-wanted, is not downloaded again; one that no fetch brought is not replaced.
-Costs: 4 s of a processor for a gigabyte, 1.3 of them for sha256 (a publisher's sha1 as much again). Memory: one
-block of the network's.
+or a digest is known; an attempt that ends early is continued, or started over if the server cannot do that or has
+another version now; a size or digest that was promised holds (of several digests the strongest is compared). A file
+that exists already and is the wanted one, by its digest or by the server's length and time, is not downloaded again. A
+file that no fetch wrote is not replaced. Costs: 4 s of a processor for a gigabyte, 1.3 of them for sha256 (a
+publisher's sha1 as much again). Memory: one block of the network's.
 
-A part: the unfinished file next to its place, and the facts about the version of its bytes.
+A part: the unfinished file next to the target, and a description of the version that its bytes belong to.
 
 Promises: the bytes of a part are a beginning of one version's bytes, of the one that `NAME.part.json` describes; a
 process that is killed leaves it so. One process at a time holds a part. Only `finish` gives a file its own name, after

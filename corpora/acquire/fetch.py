@@ -1,9 +1,9 @@
 """Many files at once: each host gets its few connections, and one file that fails stops no other.
 
-Promises: what came is whole and verified; what did not come is counted in one error at the end, the first twenty named
-with their reasons. Ctrl-C leaves parts that the next fetch resumes, if their server can send the rest. The outcome
-does not depend on which file came first.
-Costs: a thread for each connection, 32 at most.
+Promises: downloaded files are whole and verified. Files that could not be downloaded are counted in one error at the
+end, which names the first twenty with their reasons. Ctrl-C leaves parts that the next fetch resumes, if the server can
+send the rest. The result does not depend on the order in which files arrive. Costs: a thread for each connection, 32 at
+most.
 """
 
 import threading

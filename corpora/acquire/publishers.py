@@ -1,11 +1,10 @@
 """A `fetch` table, resolved once: a date or month, and the files with all that is known of them.
 
-Promises: what was resolved is kept as JSON, and later runs go by it, whatever is published meanwhile: `latest` is
-looked up again only when asked to. A file's sha256 is added when it was fetched, so that the same lock brings the same
-bytes to another machine or says that it cannot. A limit may change at any time; if the list is needed again to
-reach further, it must begin as it did.
-Costs: two small documents for a dump, one list for a month or a crawl. The lock of all 100,000 files of a crawl has
-22 MB and is read in 2 s: give a crawl a limit.
+Promises: the result is stored as JSON, and later runs use it, whatever is published in the meantime: `latest` is looked
+up again only when asked to. A file's sha256 is added when it was fetched, so that the same lock brings the same bytes
+to another machine or says that it cannot. A limit may change at any time; if the list is needed again to reach further,
+it must begin as it did. Costs: two small documents for a dump, one list for a month or a crawl. The lock of all 100,000
+files of a crawl has 22 MB and is read in 2 s: give a crawl a limit.
 
 Read what publishers publish about their files: their pages and lists as values, and which files are meant.
 

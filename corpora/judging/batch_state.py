@@ -1,7 +1,7 @@
-"""A batch of records on its way through the steps: which are left, their texts as they are now, and every drop.
+"""A batch of records while it passes through the steps: the records left, their current texts, and every drop.
 
-A step reads `texts`, a large_string column without nulls, and answers with one of three: other texts
-(`replace_texts`), drops (`apply_drops`), or values for a column of the documents (`set_column`).
+A step reads `texts`, a large_string column without nulls, and calls one of three methods: `replace_texts` to change
+texts, `apply_drops` to drop records, or `set_column` to set a column of the documents.
 """
 
 from collections import Counter

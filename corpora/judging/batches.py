@@ -1,13 +1,13 @@
-"""Judging: a batch of records through all steps, from the text as its source gives it to a document or a drop.
+"""Judging: apply all steps to a batch of records, which turn the text from its source into a document or a drop.
 
     parse ─► clean ─► lines ─► language ─► rules ─► personal data ─► contamination ─► selection
 
-Each step sees only what the ones before have left; a record leaves at the first that drops it. Clean, lines and
-personal data change texts, the others judge them. Steps of other packages come after parse, clean or rules
-(`corpora.judging.steps.added`). What comes of a record depends on the record, the settings with the files that they
-name and the statistics of its source, not on its batch.
+Each step sees only the records that the steps before it have left. Clean, lines and personal data change texts; the
+other steps judge them. Steps of other packages come after parse, clean or rules (`corpora.judging.steps.added`). The
+result for a record depends on the record, on the settings and the files that they name, and on the statistics of its
+source, but not on its batch.
 
-`STEPS` is the one list of the steps. A new one is a file in `steps/`, a field of `DocumentsSettings`
+`STEPS` is the only list of the steps. A new step is a file in `steps/`, a field of `DocumentsSettings`
 (`corpora.judging.settings`), and a function and its entry here: recipes, the reference and previews follow.
 """
 

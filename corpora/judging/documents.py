@@ -3,10 +3,9 @@
     records ─ parse ─► prose ─ steps (`corpora.judging.batches`) ─► documents
                  └───────────────┴─► dropped, each with step and reason
 
-Each source and generation is parsed independently of all others, so changing a later setting parses nothing
-again. records = documents + dropped, counted by three different hands: the source's tally, the rows written,
-and the drops by reason. Memory: one batch of about four million characters and raw bytes, and
-one record at a time.
+Each source and generation is parsed independently of all others, so changing a later setting does not parse anything
+again. records = documents + dropped, which are counted independently: by the source's tally, as rows written, and as
+drops by reason. Memory: one batch of about four million characters and raw bytes, and one record at a time.
 """
 
 import errno

@@ -1,6 +1,6 @@
-"""Inputs by which documents are judged, besides settings: the files that these name, and the source's statistics.
+"""The inputs of judging besides the settings: the files that the settings name, and the source's statistics.
 
-Files are read once for each state in which they are; what is read is pickled for workers as it is.
+A file is read again only after it has changed. The result of reading is pickled for workers.
 """
 
 from dataclasses import dataclass

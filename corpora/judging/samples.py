@@ -1,8 +1,8 @@
-"""Some records of every kind of file that a source reads: for a look, and for what is judged by a sample.
+"""Samples of records from every kind of file that a source reads, for previews and for statistics.
 
-Promises: kinds of files (by their endings) take turns, and so do the files of a kind, so that a few records show what
-a folder holds. The same files give the same records in the same order.
-Costs: what parsing those records costs; of each kind `MAX_OPEN_FILES` files are open at a time.
+Promises: kinds of files (by extension) alternate, and so do the files of a kind, so that a few records show what a
+folder contains. The same files yield the same records in the same order. Costs: the time for parsing these records;
+`MAX_OPEN_FILES` files of each kind are open at a time.
 """
 
 from collections import deque

@@ -1,6 +1,6 @@
-"""The settings of the documents stage: those of all steps, and what bounds a record, a part and a run.
+"""The settings of the documents stage: those of all steps, and the limits for a record, a part and a run.
 
-The settings of a step that came later and is off by default leave the fingerprints of older documents as they were.
+The settings of a step that was added later and is off by default do not change the fingerprints of older documents.
 """
 
 from dataclasses import dataclass, field

@@ -1,6 +1,6 @@
-"""The statistics of a source that its documents are judged by: their tables, and how they are read.
+"""The statistics of a source with which its documents are judged: their tables, and how they are read.
 
-`corpora.judging.statistics_build` makes them.
+`corpora.judging.statistics_build` computes them.
 """
 
 from dataclasses import dataclass

@@ -1,13 +1,13 @@
-"""The stage `fits`: statistics of a source, taken from a sample of it before its documents are judged.
+"""The stage `fits`: statistics of a source, computed from a sample before its documents are judged.
 
-Two things no document tells of itself: which lines many documents of a source share (signatures, notices of
-cookies), and from which score on a document belongs to the share that is kept (Stories). Both are found once, in the
-generation in which the source came first, and hold for all later ones, so new data never makes old documents stale.
+Two things cannot be found in a single document: which lines many documents of a source share (signatures, cookie
+notices), and the minimum score of the share of documents that is kept (Stories). Both are computed once, in the first
+generation of the source, and are used for all later ones, so new data never makes old documents stale.
 
 The sample is slices of raw input, `sample_bytes` of them in an order drawn from their content: all of a small source.
-Its documents go through all other steps first; what a line or a score is counted in are the documents that stay.
-Cost: that of reading and judging the sample once more, in one process. Memory: 16 bytes for each different line, some
-times that while 64 MB of texts are added to the counts, and these texts with 8 bytes for each of their lines.
+All other steps are applied to it first, and only lines and scores of the documents that are kept are counted. Cost:
+that of reading and judging the sample once more, in one process. Memory: 16 bytes for each different line, some times
+that while 64 MB of texts are added to the counts, and these texts with 8 bytes for each of their lines.
 """
 
 import hashlib

@@ -1,7 +1,7 @@
 """Arrays that take a while to make, kept on disk next to the machine code of the kernels that read them.
 
-Promise: what is read is what was made, for a name that tells all that it depends on besides the source that makes it;
-an altered file is made again.
+Promise: the arrays that are read are those that were computed, if the name identifies everything that they depend on
+besides the source code. A file that was altered is computed again.
 
 Cost: some 8 ms of CPU time to read 5 MB.
 """

@@ -1,8 +1,8 @@
-"""Files that are read only as they were written: each ends with a digest of all that is before it.
+"""Files that are only read if they are unchanged: each ends with a digest of everything before it.
 
 Promise: an empty, cut or altered file, or one of another user, is treated as missing. Many processes may write one file
-at once: each writes next to it, and the last one's remains, whole. Cost: some 0.1 ms of CPU time for each megabyte
-read.
+at once: each writes a temporary file next to it, and the last one replaces it. Cost: some 0.1 ms of CPU time for each
+megabyte read.
 """
 
 import os

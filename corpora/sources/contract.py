@@ -512,7 +512,7 @@ def to_printable(text: str) -> str:
 def _describe_contents(root: Path, pattern: str) -> str:
     """Describe the kinds of files in a folder, most frequent first, for an error message.
 
-    Looks at the first 1,000 files that match the glob `pattern`.
+    Only the first 1,000 files that match the glob `pattern` are counted.
 
     Returns:
         The end of a sentence, such as ": it holds 12 .txt, 3 .pdf" or ": it is empty".
@@ -642,7 +642,7 @@ def slice_whole_file(file: RawFile) -> Slice:
 
 
 def cut_at(file: RawFile, starts: Iterable[int]) -> list[Slice]:
-    """Cut a file into slices that begin at the given byte offsets, which must be ascending.
+    """Cut a file into slices that begin at the given byte offsets. The offsets must be ascending.
 
     The first offset should be zero; the last slice ends at the end of the file.
     """

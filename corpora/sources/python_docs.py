@@ -166,7 +166,10 @@ def _judge_text(text: str, has_docs: bool) -> Drop | None:
 
 
 def _iter_standard_library() -> Iterator[tuple[str, Path]]:
-    """Yield (name, path) of the standard library's modules and help topics. A name is `stdlib/json/__init__.py`."""
+    """Yield (name, path) of the standard library's modules and help topics.
+
+    An example of a name is `stdlib/json/__init__.py`.
+    """
     root = Path(sysconfig.get_paths()["stdlib"])
     for path in [*_iter_modules(root), root / TOPICS]:
         inner = path.relative_to(root).as_posix()
@@ -313,7 +316,7 @@ def to_module_name(inner: str) -> str:
 
 
 def to_package_group(distribution: str, inner: str) -> str:
-    """Return the group of a module. Modules of one group share much text, so they must stay in the same split.
+    """Return the group of a module. Modules in the same group share much text, so they must stay in the same split.
 
     Args:
         distribution: Name of the package that was installed; "python" for the standard library.

@@ -1,4 +1,4 @@
-"""Text as bytes: a column is read in place, by kernels, and each kernel has a definition over `str`.
+"""Text as bytes: kernels read a column in place, and each kernel has a definition over `str`.
 
     buffers       the bytes and offsets of an Arrow column
     codepoints    the classes of characters

@@ -1,9 +1,9 @@
-"""Finds the lines that ftfy could change: a gate before a repair that reads 3 to 7 MB a second.
+"""Finds the lines that ftfy could change: a filter in front of a repair that reads 3 to 7 MB a second.
 
-Promise: every line that ftfy, or the normalization after it, would change is found, and now and then one that
-they would not. What is asked of each character and of each two neighbors follows from ftfy's own pattern of bad
-sequences and from the Unicode tables (`read_line_signs`), so it moves with their versions. Cost: one pass over the
-bytes, 1 GB a second on English books; tables of 400 kB, made in 0.15 s and kept on disk.
+Promise: every line that ftfy, or the normalization after it, would change is found, and occasionally one that they
+would not. What is asked of each character and of each two neighbors follows from ftfy's own pattern of bad sequences
+and from the Unicode tables (`read_line_signs`), so it moves with their versions. Cost: one pass over the bytes, 1 GB a
+second on English books; tables of 400 kB, made in 0.15 s and kept on disk.
 """
 
 import re

@@ -35,9 +35,9 @@ def check(
     accept: Accept = (),
     as_json: AsJson = False,
 ) -> int:
-    """Look at labeled data before anything is learned from it.
+    """Check labeled data before training on it.
 
-    Exit code 1 if something would make a score meaningless.
+    The exit code is 1 if something would make a score meaningless.
     """
     given = {key: parse_setting(text) for key, text in map(parse_override, overrides or [])}
     report = check_data([reading.to_settings(file) for file in files], task, given, model, accept)

@@ -115,9 +115,9 @@ def new(
         ),
     ] = "general",
 ) -> None:
-    """Write a recipe to start from.
+    """Write a new recipe from a template.
 
-    Its rules fit a kind of text, or it is the recipe of a published model.
+    The template is made for a kind of text, or is the recipe of a published model.
     """
     from flows.recipes.recipe_templates import describe_next_steps, write_new_recipe
 
@@ -134,7 +134,7 @@ def fetch(
     refresh: Annotated[bool, Parameter(help="Look up `latest` and file lists again.", negative=())] = False,
     overrides: arguments.Overrides = None,
 ) -> None:
-    """Download the raw files of a recipe; a run does so by itself."""
+    """Download the raw files of a recipe, as a run does by itself."""
     from flows.command.progress import FetchProgress
     from flows.recipes.recipe import write_recipe
     from flows.run.inputs.fetch import FetchOptions
@@ -153,7 +153,7 @@ app.register_install_completion_command(help="Let the shell complete commands, o
 
 @app.command
 def ui(*, port: arguments.Port = 4200) -> int:
-    """Open the UI on the runs of this machine; Ctrl-C stops it."""
+    """Open the UI for the runs of this machine; Ctrl-C stops it."""
     from flows.orchestration.embedded_server import serve_ui
     from flows.orchestration.late_runs import send_kept_runs
 
@@ -196,7 +196,7 @@ def train(
     node_rank: Annotated[arguments.Position, Parameter(help="The number of this machine, from 0.")] = 0,
     rendezvous: Annotated[str, Parameter(help="HOST:PORT of the first machine, where the others meet it.")] = "",
 ) -> None:
-    """Train a model from a job file, without a run around it.
+    """Train a model from a job file, outside of a run.
 
     Run the same command again to resume it.
     """

@@ -46,8 +46,8 @@ def dedup(
 ) -> None:
     """Remove duplicates from files, or find the duplicates of a text.
 
-    Near-duplicates are compared exactly, word for word. All columns are kept; removed rows are written too, with the
-    reason, the survivor and the similarity.
+    Near-duplicates are compared exactly, word for word. All columns are kept. Removed rows are written as well, with
+    the reason, the row that was kept instead, and the similarity.
     """
     from corpora.lean_process import hide_pandas_from_pyarrow
     from flows.run.policies import count_cores

@@ -38,10 +38,10 @@ def diff(
     whole: Annotated[bool, Parameter(name="--all", help="Also show figures that did not change.", negative=())] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show how a run differs from another, or from the one before.
+    """Show how a run differs from another, or from the previous one.
 
-    The figures are those of documents, drops, duplicates, lengths, tokens and losses. A loss is in nats: the mean
-    negative natural logarithm of the probability that the model gave the right token.
+    The figures are about documents, drops, duplicates, lengths, tokens and losses. A loss is in nats: the mean negative
+    natural logarithm of the probability that the model assigned to the correct token.
     """
     before, after = _find_two_runs(run, other, store)
     compared = RunComparison.from_figures(before.record, before.figures, after.figures)

@@ -44,7 +44,7 @@ def doctor(
 ) -> int:
     """Check this machine, and say how to fix what is missing.
 
-    With a recipe, also say what slows its training on the GPU.
+    With a recipe, also list settings that slow down its training on the GPU.
     """
     from corpora.store.places.place import Place
     from flows.command.prepare import check_database, check_kernels

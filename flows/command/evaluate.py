@@ -60,9 +60,10 @@ class EvaluationOptions:
 
 
 def evaluate(options: EvaluationOptions, *, as_json: AsJson = False) -> None:
-    """Fine-tune a model on each task of a suite; report one table.
+    """Fine-tune a model on each task of a suite, and report scores.
 
-    Every task is learned from several seeds. Finished runs are kept, so the same command resumes.
+    Each task is trained with several seeds. The scores are reported in one table. Finished runs are kept, so
+    running the same command again resumes.
     """
     evaluate_model(options, choose_printer(as_json))
     if as_json:

@@ -38,7 +38,7 @@ def gc(
 ) -> None:
     """Show what a store no longer needs; --delete removes it.
 
-    What a run, a release or a reader needs stays.
+    Everything that a run, a release or a reader needs is kept.
     """
     if delete and dry_run:
         raise InputError("--delete and --dry-run contradict each other: give one of them.")

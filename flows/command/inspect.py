@@ -52,7 +52,7 @@ def inspect(
 ) -> None:
     """Show what is in an artifact: ledger, samples, masks in color.
 
-    For a store, or a folder in it, the ledger of each artifact.
+    For a store, or a folder in it, show the ledger of each artifact.
     """
     artifacts = find_artifacts(address)
     if as_json:

@@ -40,7 +40,7 @@ def plan(
 ) -> None:
     """Show what a run would build, reuse and cost; build nothing.
 
-    Each stage has the reason. Costs are estimated from a sample.
+    The reason is shown for each stage. Costs are estimated from a sample.
     """
     loaded = load_recipe(recipe, source, store, overrides, engine)
     planned = plan_recipe(loaded, arguments.find_home())

@@ -59,7 +59,7 @@ def preview(
 ) -> None:
     """Show documents of a source before and after every step.
 
-    A document that is dropped has the reason.
+    For a dropped document, the reason is shown.
     """
     named = {entry.source.name for entry in load_recipe(recipe).sources}
     folder = Path(source) if source not in named and Path(source).exists() else None

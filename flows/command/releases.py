@@ -46,7 +46,7 @@ def release(
     port: arguments.Port = 4200,
     as_json: arguments.AsJson = False,
 ) -> int:
-    """Give what a run built a name to use it by.
+    """Release the results of a run under a name.
 
     Its files are verified first. Figures outside the recipe's bounds need the approval of a person.
     """
@@ -79,7 +79,7 @@ def releases(
 ) -> None:
     """List the releases: name, time, person, reason.
 
-    A star marks what a name means now.
+    A star marks the current release of each name.
     """
     place = Place(store)
     if name is not None:
@@ -106,7 +106,7 @@ def rollback(
 ) -> None:
     """Point a name back to an earlier release.
 
-    The history keeps both.
+    Both stay in the history.
     """
     place = Place(store)
     print_entry(place, roll_back(place, name, to, reason), as_json)

@@ -72,9 +72,9 @@ def run(
     own_server: Annotated[bool, Parameter(help="Use the embedded Prefect server, whatever your profile says.")] = False,
     watch: Watch = None,
 ) -> int:
-    """Build what a recipe asks for; a folder of text needs no recipe.
+    """Run a recipe, or process a folder of text without a recipe.
 
-    What the store has already is reused. A run that was stopped resumes with the same command.
+    Results that the store already has are reused. To resume a stopped run, run the same command again.
     """
     finished = _run_recipe(lambda: load_recipe(recipe, source, store, overrides, engine), workers, own_server, watch)
     print_summary(console, finished)
@@ -84,7 +84,7 @@ def run(
 def demo(*, workers: arguments.Workers = None) -> None:
     """Run a small recipe here, from raw files to a model.
 
-    It then shows one example from end to end. Your Prefect profile is not used.
+    At the end, it shows one example from end to end. Your Prefect profile is not used.
     """
     finished = _run_recipe(lambda: load_recipe("demo"), workers, own_server=True)
     print_summary(console, finished)

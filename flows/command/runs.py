@@ -56,8 +56,8 @@ def runs(
 ) -> None:
     """List the runs of a store, newest first.
 
-    Each line has a short id, which every command that takes a run understands; when the run began, its state, what
-    was new, how long it took, and what it cost: processor time, bytes written, and the most memory.
+    Each line has a short id, which all commands that take a run accept. It also shows when the run began, its state,
+    what was new, how long it took, and what it cost: CPU time, bytes written, and peak memory.
     """
     place, recipe = _find_store_and_recipe(of)
     states = list_runs(place, recipe, limit or None)
@@ -72,9 +72,9 @@ def runs(
 
 
 def status(store: StoreAddress = "store", *, as_json: AsJson = False) -> None:
-    """Show what runs now in a store, how far it is, and what waits.
+    """Show what is running in a store, its progress, and what waits.
 
-    For each stage of a run: how far it is, how fast, and the time left.
+    For each stage of a run, shows its progress, its speed, and the time left.
     """
     place = find_store(store)
     current = read_store_status(place)

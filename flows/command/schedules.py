@@ -31,7 +31,7 @@ def serve(
 ) -> int:
     """Run a recipe on a schedule, with the UI; Ctrl-C stops it.
 
-    Every line that it prints has the time, and the lines of a run also have its short id.
+    Each printed line starts with the time. Lines of a run also have its short id.
     """
     loaded = load_recipe(recipe, None, store, overrides, engine)
     serve_recipe(loaded, cron, every, arguments.find_home(), port, print_lines, store, workers, run_now)
@@ -49,9 +49,9 @@ def deploy(
     output: Annotated[Path, Parameter(help="The file to write.")] = Path("prefect.yaml"),
     force: Annotated[bool, Parameter(help="Replace an existing file.", negative=())] = False,
 ) -> None:
-    """Write a prefect.yaml: recipes as deployments of a work pool.
+    """Write a prefect.yaml that deploys recipes to a work pool.
 
-    A recipe that a running `cloze serve` holds under the same name is refused.
+    A recipe is refused if a running `cloze serve` uses its name.
     """
     if not recipes:
         raise InputError("Name a recipe, or several: cloze deploy tickets.toml --pool NAME.")

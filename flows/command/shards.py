@@ -47,7 +47,7 @@ def materialise(
 ) -> None:
     """Write the examples of an epoch as Arrow files.
 
-    Each example has its ids with the masks put in, the masked positions, and the targets.
+    Each example has its ids with the masks applied, the masked positions, and the targets.
     """
     written = write_epoch(pick_newest(find_artifacts(artifact, "shards")), epoch, to, split, seed)
     if as_json:

@@ -58,7 +58,7 @@ def trace(
 ) -> None:
     """Follow an example back to its raw records.
 
-    Or follow a document to its examples and answers, with --document.
+    With --document, follow a document to its examples and answers instead.
     """
     if (index is None) == (document is None):
         raise InputError("Give the number of an example, or --document ID (one of the two).")

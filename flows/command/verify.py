@@ -31,7 +31,7 @@ def verify(
 ) -> int:
     """Check every file of a store, and list what is damaged.
 
-    A file is compared with what was written. What is damaged is built again by the next `cloze run` with its recipe.
+    Each file is compared with what was written. Damaged files are rebuilt by the next `cloze run` with their recipe.
     """
     lines = choose_console(as_json)
     result = verify_store(lines, address)

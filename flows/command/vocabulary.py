@@ -73,7 +73,7 @@ def show(
     store: NamesStore = "store",
     as_json: AsJson = False,
 ) -> None:
-    """Show a vocabulary, and how it cuts a text."""
+    """Show a vocabulary, and how it splits a text."""
     chosen = find_vocabulary(vocabulary, store)
     facts = build_vocabulary_json(chosen)
     if sentence is not None:
@@ -128,9 +128,9 @@ def adapt(
     store: NamesStore = "store",
     as_json: AsJson = False,
 ) -> None:
-    """Add tokens for the words of a domain, to a model as well.
+    """Add tokens for the words of a domain to a vocabulary.
 
-    What the new tokens save is reported.
+    They can also be added to a model. The number of tokens that this saves is reported.
     """
     if append and fill:
         raise InputError("--append leaves unused slots as they are, and --fill fills them: give one of the two.")

@@ -236,7 +236,7 @@ def save_checkpoint(place: Place, stage: Stage, work: Path) -> None:
 
     Args:
         place: The store.
-        stage: The stage of the model, which names the folder of the copies.
+        stage: The stage of the model. Its name determines the folder of the copies.
         work: The trainer's work folder on this machine.
     """
     steps = _list_local_steps(work)
@@ -256,7 +256,7 @@ def fetch_checkpoint(place: Place, stage: Stage, work: Path) -> None:
 
     Args:
         place: The store.
-        stage: The stage of the model, which names the folder of the copies.
+        stage: The stage of the model. Its name determines the folder of the copies.
         work: The trainer's work folder on this machine. It is created if necessary.
     """
     if not (stored_steps := _list_stored_steps(place, stage)):
@@ -280,7 +280,7 @@ def remove_checkpoints(place: Place, stage: Stage) -> None:
 
     Args:
         place: The store.
-        stage: The stage of the model, which names the folder of the copies.
+        stage: The stage of the model. Its name determines the folder of the copies.
     """
     _remove_copies(place, stage, "")
     if place.find_size(f"{_get_copy_folder(stage)}/{METRICS_FILE}") is not None:
@@ -308,7 +308,7 @@ def _remove_copies(place: Place, stage: Stage, kept_step: str) -> None:
 
     Args:
         place: The store.
-        stage: The stage of the model, which names the folder of the copies.
+        stage: The stage of the model. Its name determines the folder of the copies.
         kept_step: The name of the checkpoint to keep; "" removes all.
     """
     paths = [Path(path) for path in place.list_files(f"{_get_copy_folder(stage)}/{CHECKPOINTS}")]
@@ -369,7 +369,7 @@ def _train(work: bytes, send_event: Callable[..., None], stop: Stop) -> int:
     Args:
         work: See `perform_training`.
         send_event: Called with the fields of each trainer event, as keyword arguments.
-        stop: Stops the training run.
+        stop: Object used to stop the training run.
 
     Returns:
         The number of parts (outputs of the stage).
@@ -401,7 +401,7 @@ def _train_one(place: Place, stage: Stage, job: TrainingJob, send_event: Callabl
         stage: The stage of the model.
         job: The training job. Its work folder is on this machine.
         send_event: Called with the fields of each trainer event, as keyword arguments.
-        stop: Stops the training run.
+        stop: Object used to stop the training run.
     """
     work = Path(job.work)
 

@@ -41,7 +41,7 @@ def ask_person(candidate: ReleaseCandidate, home: Path, port: int, seconds: int,
     """Ask a person in Prefect's UI whether to add a release, and wait for the decision.
 
     Args:
-        candidate: The release, whose run exceeds limits of its recipe.
+        candidate: The candidate for release. Its run exceeds limits in its recipe.
         home: CLOZE_HOME, the folder of this installation's caches and server.
         port: The port for that server. It is used if the Prefect API in the user's profile does not answer.
         seconds: How long to wait.
@@ -62,7 +62,7 @@ def _pause_for_answer(candidate: ReleaseCandidate, ui: str, seconds: int, tell: 
     """Run the Prefect flow that waits for a person's decision, and return it. If nobody decides, it is a rejection.
 
     Args:
-        candidate: The release, whose run exceeds limits of its recipe.
+        candidate: The candidate for release. Its run exceeds limits in its recipe.
         ui: The URL of Prefect's UI.
         seconds: How long to wait.
         tell: Called with the URL of the flow run's page.

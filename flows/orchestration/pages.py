@@ -654,12 +654,14 @@ class Progress:
     def show(self, text: str = "") -> None:
         """Show the current progress of the run on its page.
 
+        What a group is doing now is also in the line above the table, because the UI cuts the cells of a table.
+
         Args:
             text: How the run ended, or "" while it is running.
         """
         self._shown, rows = time.monotonic(), self.list_rows()
-        now = [row["group"] for row in rows if row["state"] == "under way"]
-        self._artifact.show(rows, f"{self._name}: {text or ', '.join(now) or 'begins'}")
+        now = [f"{row['group']}, {row['now']}".rstrip(", ") for row in rows if row["state"] == "under way"]
+        self._artifact.show(rows, f"{self._name}: {text or '; '.join(now) or 'begins'}")
 
     def list_rows(self) -> list[dict[str, str]]:
         """Return a table row for each group of pipeline stages in the recipe, in build order.

@@ -64,7 +64,7 @@ def watch_training(stage: Stage, job: TrainingJob, advance: Advance, train: Trai
 
     Raises:
         InputError: For an error that the user can fix.
-        TrainingFailed: If the trainer fails. The message has the end of its log.
+        TrainingFailed: If the trainer fails. The message contains the end of its log.
     """
     what = stage.stage_folder
     progress = LiveArtifact(key=f"training-{stage.name}")
@@ -324,7 +324,7 @@ def watch_fine_tuning(stage: Stage, job: TaskJob, advance: Advance) -> None:
 
     Raises:
         InputError: For an error that the user can fix.
-        TrainingFailed: If the trainer fails. The message has the end of its log.
+        TrainingFailed: If the trainer fails. The message contains the end of its log.
     """
     watch = FineTuningPage(what=stage.stage_folder, task=job.task.name, advance=advance)
     watch.progress.show(0.0, f"{watch.what}: models learnt for {watch.task}")

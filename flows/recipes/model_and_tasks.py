@@ -123,24 +123,24 @@ ANSWER_KINDS = ("", "predict", "embed")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSettings:
-    """A task that the model learns from labelled examples after its training.
+    """A task on which the model is fine-tuned, with labelled examples, after its training.
 
-    The other keys of its table are settings of the kind of task and of fine-tuning, as in `cloze finetune --set`.
+    The other keys of the table are settings of the kind of task and of fine-tuning, as in `cloze finetune --set`.
 
     task:         a kind of task, or a published set such as "glue/sst2" with its files in the folder `data`
-    suite:        instead: a file of several tasks, or a suite that comes with Cloze; `data` is the folder of its files
-    train:        the labelled file to learn from
-    evaluate:     the labelled file by which epochs, seeds and models are judged
+    suite:        instead of `task`: a file of several tasks, or a suite that comes with Cloze, with its files in `data`
+    train:        the labelled file to train on
+    evaluate:     the labelled file used to choose the best epoch and seed, and to compare models
     data:         the folder of a published set, or of a suite's files
     columns, format, header, max_unusable: how both files are read, as on the command line
-    metrics:      the scores to compute, the most important first; if empty, those of the kind or of the set
-    seeds:        the task is learnt once from each; the folder of the best seed is kept, and the scores of all
-    baseline:     a model to compare with, which learns the same: its folder, models/NAME of the store, or a release;
-                  the most frequent class is compared with in any case
-    control:      whether a model with random first weights learns the task too, so that the report says if pre-training
-                  was worth it
-    answers:      "predict" or "embed": what to compute for documents that no released model has answered yet
-    sources:      the sources to answer documents of; if empty, all
+    metrics:      the scores to compute, the most important one first; if empty, those of the task's kind or of the set
+    seeds:        the model is fine-tuned once with each seed; the model of the best seed and the scores of all are kept
+    baseline:     a model to compare with, fine-tuned in the same way: a folder, models/NAME of the store or a release;
+                  a comparison with the most frequent class is always made
+    control:      whether a model with random initial weights is fine-tuned too, so that the report can say whether
+                  pre-training was worth it
+    answers:      "predict" or "embed": what to compute for documents that no released model has processed yet
+    sources:      the sources whose documents are processed; if empty, all sources
     accept:       findings about the labelled files that do not stop a run, by their names in `cloze check`
     """
 

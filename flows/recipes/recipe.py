@@ -98,15 +98,15 @@ FOLDER_BOUNDS = {"documents": {"rule_share_from": 1_000_000_000, "max_damaged_sh
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceEntry:
-    """One `[[source]]` table: the source, and the settings that apply to it after its own overrides.
+    """One `[[source]]` table: the source, and the settings that apply to it, including its overrides.
 
-    priority:  whose copy survives among near-duplicates; the lowest number does
-    weight:    weight of its words in the vocabulary
-    fetch:     where its raw files come from, if they are not just there
-    on_damage: what happens to a run that meets a raw file which cannot be read: "stop" ends it, "skip" leaves the file
-               out and records that in the lock; a file that cannot be opened is left to a later run
-    license:   the licence of texts with records that state none ("CC-BY-SA-4.0"). The card of an export states it; it
-               decides no bytes. A kind that has such a key (wikipedia) puts it into its documents instead
+    priority:  of near-duplicates in several sources, the copy in the source with the lowest number is kept
+    weight:    weight of the source's words in the vocabulary
+    fetch:     where the raw files are downloaded from, if they are not on this machine
+    on_damage: what a run does if a raw file cannot be read: "stop" ends the run, "skip" leaves the file out and
+               records this in the lock; a file that cannot be opened is left to a later run
+    license:   the licence of texts whose records state none, such as "CC-BY-SA-4.0". The card of an export states it,
+               and it affects no other output. A kind with its own key (wikipedia) puts it into its documents instead
     """
 
     source: Source

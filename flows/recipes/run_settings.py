@@ -36,19 +36,19 @@ from flows.recipes.tables import apply_override, check_name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundSettings:
-    """Limits of one figure. The key of its table is the name of the figure, with `*` for any text.
+    """Limits of one figure. The key of the table is the name of the figure, in which `*` stands for any text.
 
-    A run that crosses a bound is complete, and is marked: Drifted in the UI, exit code 1, a notice. At least one limit
-    is given.
+    A run that crosses a bound still completes, but it is marked: it is Drifted in the UI, exits with code 1, and sends
+    a notice (if `[notify]` is set). At least one limit must be given.
 
     min:     the smallest value that is allowed
     max:     the largest value that is allowed
-    fall:    how far it may fall compared with the run before, as a share of its value then
-    rise:    how far it may rise, likewise
-    fall_by: how far it may fall in its own unit; for a share (`duplicate share`) 0.05 are five percentage points
-    rise_by: how far it may rise in its own unit
-    worse:   for the score of a task: it crosses the bound if it is lower than before, and chance alone makes such a
-             difference with a lower probability than this (0.05), by a paired test on the same examples
+    fall:    how far the figure may fall compared with the previous run, as a share of its previous value
+    rise:    how far the figure may rise compared with the previous run, as a share of its previous value
+    fall_by: how far the figure may fall, in its own unit; for a share (`duplicate share`), 0.05 is five points
+    rise_by: how far the figure may rise, in its own unit
+    worse:   for the score of a task: it crosses the bound if it is lower than before, and the p-value of a paired test
+             on the same examples is below this value, such as 0.05
     """
 
     min: float | None = None
@@ -163,14 +163,13 @@ NOTIFY_EVENTS = ("failure", "stall", "bounds", "damage", "approval")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotifySettings:
-    """Notifications that a run failed, stalls, crosses a bound or sets damage aside, or that a release waits for
-    approval.
+    """Notifications about a run that fails, stalls, crosses a bound or skips damage, and about waiting releases.
 
-    webhook:         the name of an environment variable that holds the address: of http, to which a JSON object is
-                     posted, or another one that Apprise knows (mailto://, slack://)
-    command:         a program and its arguments; it reads the same JSON object on its standard input
+    webhook:         the name of an environment variable that contains the address: an http URL, to which a JSON object
+                     is posted, or another address that Apprise supports (mailto://, slack://)
+    command:         a program and its arguments; it reads the same JSON object from its standard input
     on:              the events to report: failure, stall, bounds, damage, approval
-    stall_seconds:   a run stalls if it finishes no part, record or step of training for this long
+    stall_seconds:   a run stalls if it finishes no part, record or training step for this long
     command_seconds: how long the command may take
     """
 
@@ -244,12 +243,12 @@ def check_release_name(key: str, name: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseSettings:
-    """Release of a run without a person, as `cloze release` does it: if its files are whole and its bounds hold.
+    """Automatic release of a run, like `cloze release`, if its files are undamaged and its bounds hold.
 
-    A run that crosses a bound, compared with the current release of that name, is not released: a person decides, with
-    `cloze release`.
+    A run that crosses a bound, compared with the current release of the name, is not released. A person can decide to
+    release it with `cloze release`.
 
-    name: the name under which complete runs are released; if empty, none is released without a person
+    name: the name under which complete runs are released; if empty, no run is released automatically
     """
 
     name: str = ""
@@ -261,11 +260,11 @@ class ReleaseSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionSettings:
-    """How much is kept of runs that have ended.
+    """How long the records of runs that have ended are kept.
 
-    runs:         the number of newest records and reports of the recipe to keep in its store; the last ten completed
-                  runs stay in any case
-    history_days: under `cloze serve` and `cloze ui`, how long the orchestrator's own database keeps runs
+    runs:         how many of the recipe's newest records and reports its store keeps; those of the last ten completed
+                  runs are always kept
+    history_days: how many days the orchestrator's database keeps runs under `cloze serve` and `cloze ui`
     """
 
     runs: int = 500

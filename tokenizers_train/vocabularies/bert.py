@@ -35,7 +35,7 @@ def build_tokenizer(
         lowercase: Whether to lower-case the text.
         max_word_length: Words with more characters than this are unknown.
         special_tokens: Maps each role (such as "cls") to its token. It must include unk, cls and sep.
-        additional: Additional special tokens.
+        additional: Special tokens without a role.
         strip_accents: Whether to remove accents (default: same as `lowercase`).
         chinese_characters: Whether each Chinese character is a separate word.
 

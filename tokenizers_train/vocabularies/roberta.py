@@ -55,7 +55,7 @@ def build_tokenizer(
         merges: Pairs of tokens, in the order in which they were learned.
         special_tokens: Maps each role to its token. If cls or sep is missing, the tokenizer adds no tokens around a
             text.
-        additional: Additional special tokens.
+        additional: Special tokens without a role.
         add_prefix_space: Whether to put a space before a text that does not begin with one.
 
     Raises:

@@ -380,7 +380,7 @@ def build_bert_vocabulary(
         lowercase: Whether the tokenizer lower-cases text.
         strip_accents: Whether it removes accents (default: same as `lowercase`).
         max_word_length: Words with more characters than this are unknown.
-        additional: Additional special tokens, which must be in `tokens`.
+        additional: Special tokens without a role, which must be in `tokens`.
 
     Raises:
         InputError: If a token occurs twice or a special token is missing.
@@ -402,7 +402,7 @@ def build_roberta_vocabulary(tokens: Sequence[str], merges: Merges = (), additio
         tokens: All tokens in the order of their ids, including <s>, <pad>, </s>, <unk>, <mask> and the letters of all
             bytes.
         merges: Pairs of tokens, in the order in which they were learned.
-        additional: Additional special tokens, which must be in `tokens`.
+        additional: Special tokens without a role, which must be in `tokens`.
 
     Raises:
         InputError: If a token occurs twice, if a special token or a byte is missing, or if a merge contains or produces
@@ -430,7 +430,7 @@ def build_albert_vocabulary(
     Args:
         pieces: The pieces and their scores in the order of their ids, without special tokens.
         words: The rule that splits text into words (default: lower-case and remove accents).
-        additional: Additional special tokens.
+        additional: Special tokens without a role.
 
     Raises:
         InputError: If a token occurs twice.
@@ -461,7 +461,7 @@ def _build_vocabulary(
         plain: Contents of the files for tools that do not read tokenizer.json, by name.
         config: The content of tokenizer_config.json.
         special_map: The content of special_tokens_map.json.
-        additional: Additional special tokens, which are added to these two files.
+        additional: Special tokens without a role, which are added to these two files.
 
     Raises:
         InputError: If the ids have a gap, or if a token or an id occurs twice.

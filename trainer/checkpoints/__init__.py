@@ -1,5 +1,5 @@
-"""Checkpoints, from which a training resumes.
+"""Checkpoints, from which training resumes.
 
-`folders.py` writes the state after a step as a folder, and finds the newest whole one. `exporting.py` turns one into a
-model's folder.
+`folders.py` writes the state after a step to a folder, and finds the newest complete one. `exporting.py` converts a
+checkpoint to a model folder.
 """

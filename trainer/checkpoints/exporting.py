@@ -1,11 +1,12 @@
-"""A checkpoint as a folder: what a run would export if it ended at that step.
+"""Exports a checkpoint as the model folder that the run would have written if it had ended at that step.
 
     work/checkpoints/step-00003000 ─► config.json, model.safetensors, the vocabulary's files
 
-This works while the run continues: a checkpoint that has its name is whole. Every byte of it is compared with its
-digest first. The folder appears whole or not at all.
+This also works while the run continues, because a checkpoint gets its final name only when it is complete. All of its
+files are first verified against their digests. The output folder appears only when complete.
 
-Cost: the weights twice in main memory, and a third time while files are written; the optimizer's state is not read.
+Cost: two copies of the weights in main memory, and a third while files are written. The optimizer's state is hashed but
+not loaded.
 """
 
 import argparse
@@ -48,8 +49,8 @@ def export_checkpoint(work: Path, folder: Path, step: int | None = None, store: 
     Args:
         work: The work folder of the model.
         folder: The folder to write. It must be empty or not exist.
-        step: The number of steps of the checkpoint; None for the newest.
-        store: Address of the store with the vocabulary; None for the store in the job.
+        step: The number of training steps before the checkpoint; None for the newest checkpoint.
+        store: Address of the store with the vocabulary; None for the store named in the job.
 
     Raises:
         InputError: If the checkpoint does not exist or is damaged, or if the folder is not empty.
@@ -83,8 +84,8 @@ def choose_checkpoint(work: Path, step: int | None, job: TrainingJob) -> Path:
 
     Args:
         work: The work folder of the model.
-        step: The number of steps of the checkpoint, or None.
-        job: The job, for the message.
+        step: The number of training steps before the checkpoint, or None.
+        job: The training job, used in the error message.
 
     Raises:
         InputError: If there is no such checkpoint.
@@ -105,7 +106,7 @@ def read_whole_weights(path: Path, job: TrainingJob) -> dict[str, Tensor]:
     """Verify all files of a checkpoint and read its weights into main memory, by parameter name.
 
     Raises:
-        InputError: If the checkpoint is damaged or has been removed, or if it belongs to another model than the job's.
+        InputError: If the checkpoint is damaged or was removed, or if the job belongs to another model.
     """
     try:
         facts = read_complete_file(path)

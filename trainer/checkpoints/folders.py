@@ -1,22 +1,24 @@
-"""Checkpoints: all that a training needs to resume, one folder per step. Fine-tuning has the same.
+"""Checkpoints: everything a run needs to resume, one folder per step. Fine-tuning uses them too.
 
-    work/checkpoints/step-00001000/   the shards of model, optimizer and dropout's generators, one file a process
+    work/checkpoints/step-00001000/   the shards of model, optimizer and dropout's generators, one file per process
                                       complete.json: cursor, loss scale, identity, progress; files and their digests
 
-Promise: a folder named step-... was written to its end, `complete.json` last, before it got that name. The one that
-training resumes from is as it was written, every byte. A damaged one is reported, left aside as damaged-step-... until
-the export is written, and the one before it is taken; all processes take the same. Any number of processes reads what
-any other number wrote; the same number resumes from every bit of the state, dropout's generators included.
+Promise: a folder is renamed to step-... only after all of its files were written, `complete.json` last. Before a run
+resumes from a checkpoint, all of its bytes are verified. A damaged checkpoint is reported, kept as damaged-step-...
+until the model is exported, and the checkpoint before it is used, by all processes. Any number of processes can read
+what any other number wrote. If the number is the same, the whole state is restored exactly, including dropout's
+generators.
 
-If training continues meanwhile, the state is copied in main memory first: a thread that wrote the tensors themselves
-would write some as they are after the next step. If training waits, nothing is copied. The threads of the processes
-speak over sockets of their own. One checkpoint is written at a time: the next one waits for it, and so does the end of
-training, even if a signal stopped it. A kill in the middle leaves a folder that is no checkpoint.
+If training continues while a checkpoint is written, the state is first copied to main memory; otherwise a thread would
+write some tensors as they are after the next step. If training waits, nothing is copied. The writing threads of the
+processes communicate over separate sockets. Only one checkpoint is written at a time: the next one waits for it, and so
+does the end of training, even if a signal stopped it. If the processes are killed meanwhile, the unfinished folder does
+not count as a checkpoint.
 
-Cost: a step waits while the copy is made: this process's share of weights and moments in pinned main memory, once,
-which the next copy is made into. Without a copy it waits until all is written, tensor by tensor. What is written is
-read once more, for its digests, and so is what is resumed from: each process its share of the files, at 10 GB a second
-if the system has them in memory.
+Cost: a step waits for the copy. Its buffer in pinned main memory has the size of this process's share of weights and
+moments, and is reused. Without a copy, the step waits until all tensors are written. Written files are read once more
+to compute digests. A checkpoint to resume from is also read and hashed; each process handles its share of the files, at
+10 GB/s if they are in the page cache.
 """
 
 import errno
@@ -76,9 +78,9 @@ class Cursor:
     """The position of a run, in numbers that do not depend on the number of processes.
 
     Attributes:
-        phase: Zero-based number of the next step's phase.
+        phase: Zero-based index of the phase that the next step belongs to.
         step: The number of completed steps, over all phases.
-        slot: The first slot (position in the training order) of the next step, in the shard set or the phase's mixture.
+        slot: The first slot (position in the training order) of the next step, in the phase's shard set or mixture.
     """
 
     phase: int
@@ -92,9 +94,9 @@ class CheckpointFacts:
 
     Attributes:
         cursor: The position of the run.
-        loss_scale: The loss scale, with its number of steps since the last overflow.
+        loss_scale: The loss scale, and its number of steps since the last overflow.
         ranks: The number of processes that wrote the checkpoint.
-        identity: Everything that affects the weights.
+        identity: Describes everything that affects the weights.
         choice: The precision and compilation of the run.
         progress: Additional data that this kind of training needs to resume.
     """
@@ -131,8 +133,8 @@ class WrittenCheckpoint(NamedTuple):
     Attributes:
         name: The name of the checkpoint's folder.
         step: The number of completed steps.
-        seconds: The duration of writing, in seconds.
-        wait_seconds: The part of that duration in which training had to wait.
+        seconds: The time it took to write it, in seconds.
+        wait_seconds: The part of that time in which training had to wait.
     """
 
     name: str
@@ -145,14 +147,14 @@ class Staging:
     """A buffer in main memory for a copy of the state, so that training can continue while the copy is written."""
 
     def __init__(self, mesh: DeviceMesh) -> None:
-        """Create the buffer. Memory is allocated at the first copy. `mesh` is a CPU device mesh of all processes."""
+        """Create the buffer. Memory is allocated for the first copy. `mesh` is a CPU device mesh of all processes."""
         self._mesh = mesh
         self._kept: dict[int, Tensor] = {}
 
     def copy(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        """Copy all tensors of a nested state to main memory, and return a state of the same form.
+        """Copy all tensors of a nested state to main memory, and return a state of the same structure.
 
-        The previous copy is overwritten, and must no longer be in use.
+        The previous copy is overwritten, so it must no longer be in use.
         """
         leaves, form = tree_flatten(state)
         copy: dict[str, Any] = tree_unflatten([self._copy(leaf, at) for at, leaf in enumerate(leaves)], form)
@@ -175,7 +177,7 @@ class Staging:
 
 
 def count_held_bytes(state: Mapping[str, Any]) -> int:
-    """Count the bytes of the tensors of a nested state that are on this process."""
+    """Return the total size, in bytes, of the tensors of a nested state that this process holds."""
     tensors = [leaf for leaf in tree_leaves(state) if isinstance(leaf, Tensor)]
     return sum((each.to_local() if isinstance(each, DTensor) else each).nbytes for each in tensors)
 
@@ -185,8 +187,8 @@ class Checkpoints:
 
     Attributes:
         kept_steps: The steps whose checkpoints are kept in addition to the newest ones.
-        begun_at: The monotonic time at which the newest checkpoint was started, or else at which this object was
-            created.
+        begun_at: The monotonic time at which the newest checkpoint was started, or, before the first one, at which this
+            object was created.
     """
 
     def __init__(self, work: Path, keep: int, ranks: Ranks) -> None:
@@ -203,12 +205,12 @@ class Checkpoints:
         self.begun_at = time.monotonic()
 
     def begin(self, state: TrainState, saved: CheckpointFacts, copies: bool = True) -> None:
-        """Start writing a checkpoint. The previous one must first have been collected with `take_written`.
+        """Start writing a checkpoint. The previous one must already have been collected with `take_written`.
 
         Args:
             state: The model, optimizer and loss scale to write.
-            saved: The data other than its tensors.
-            copies: True to copy the state and write the copy on a thread; False to finish writing before this returns.
+            saved: The data of the checkpoint other than its tensors.
+            copies: True to copy the state and write the copy on a thread; False to write it before this method returns.
         """
         assert self._writing is None, "one is written at a time, for they are copied into the same memory"
         self.begun_at = began = time.monotonic()
@@ -222,7 +224,7 @@ class Checkpoints:
             self._writing.set_result(written._replace(wait_seconds=written.seconds))
 
     def take_written(self, wait: bool) -> WrittenCheckpoint | None:
-        """Return the checkpoint that this process finished writing since the last call, or None.
+        """Return the checkpoint that was finished since the last call, or None if there is none.
 
         Args:
             wait: True to wait until the checkpoint in progress is finished.
@@ -238,7 +240,7 @@ class Checkpoints:
 
     @contextmanager
     def wait_at_end(self) -> Iterator[None]:
-        """Wait at the end of the block until the checkpoint in progress is written.
+        """When the block ends, wait until the checkpoint in progress is written.
 
         If there are several processes, this does not wait, because one of them may have failed.
         """
@@ -253,10 +255,11 @@ class Checkpoints:
         """Write a checkpoint from all processes, rename its folder to its final name, and remove old checkpoints.
 
         Args:
-            state: The tensors to write, nested by "model", "optimizer" and "generators".
-            saved: The data other than the tensors.
+            state: The tensors to write, in nested dictionaries with the top-level keys "model", "optimizer" and
+                "generators".
+            saved: The data of the checkpoint other than its tensors.
             began: The monotonic time at which the checkpoint was started.
-            wait_seconds: The time for which training has waited so far.
+            wait_seconds: The number of seconds that training has waited so far.
 
         Raises:
             InputError: If the disk is full.
@@ -305,14 +308,14 @@ class Checkpoints:
             ) from error
 
     def _select_share(self, names: Sequence[str]) -> Sequence[str]:
-        """Return the names of a checkpoint's files that this process reads or hashes: every n-th one of n processes."""
+        """Return the names of the checkpoint files that this process reads: with n processes, every n-th name."""
         return names[self._ranks.rank :: self._ranks.count]
 
     def _clear(self, newest: str) -> None:
         """Remove old and unfinished checkpoints.
 
-        The last `keep` checkpoints up to the one named `newest` are kept, and also damaged ones and those after the
-        steps in `kept_steps`.
+        The checkpoint named `newest` and those before it are kept up to a total of `keep`. Damaged checkpoints and
+        those after the steps in `kept_steps` are kept as well.
         """
         names = sorted(path.name for path in self._folder.glob("step-*"))
         kept = [name for name in names if name <= newest][-self._keep :]
@@ -322,7 +325,7 @@ class Checkpoints:
                 shutil.rmtree(path)
 
     def clear_damaged(self) -> None:
-        """Delete the checkpoints that were renamed because they were damaged. Only one process may call it."""
+        """Delete the checkpoints that were set aside because they were damaged. Only one process may call it."""
         for path in self._folder.glob(f"{DAMAGED_PREFIX}*"):
             shutil.rmtree(path)
 
@@ -352,7 +355,7 @@ class Checkpoints:
         return saved, [f"{fault} Training {origin}." for fault in faults]
 
     def _find_damage(self, path: Path, check: Check) -> str | None:
-        """Check a checkpoint for damage, and return a description of the damage, or None if it can be used.
+        """Check a checkpoint for damage, and return a description of the damage, or None if the checkpoint can be used.
 
         Each process reads its share of the files, and all processes return the same result.
 
@@ -372,8 +375,8 @@ class Checkpoints:
     def continue_from(self, origin: Origin, state: TrainState) -> None:
         """Load the checkpoint of another run into the state, but keep the settings of this run.
 
-        All processes must call it. The state's weights, moments and random generators are replaced. Beta, epsilon and
-        weight decay of the optimizer are kept, and so is the loss scale unless both runs scale the loss.
+        All processes must call it. The weights, moments and random generators of the state are replaced. The optimizer
+        keeps its beta, epsilon and weight decay. The loss scale is kept unless both runs scale the loss.
 
         Args:
             origin: The checkpoint to continue from.
@@ -415,7 +418,7 @@ class Checkpoints:
     def _load(self, path: Path, saved: CheckpointFacts, state: TrainState) -> None:
         """Load weights, optimizer and loss scale from a checkpoint's folder into `state`, which is changed in place.
 
-        The states of random generators are also loaded if the number of processes has not changed.
+        The states of random generators are loaded only if the number of processes has not changed.
         """
         tensors = self._collect_tensors(state)
         if saved.ranks != self._ranks.count:
@@ -440,7 +443,7 @@ class Checkpoints:
 
 
 def _iter_causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield the exceptions that led to an error, including exceptions of other processes, and then the error itself."""
+    """Yield the exceptions that caused an error, including those in other processes, and finally the error itself."""
     theirs = [failed for failed, _ in error.failures.values()] if isinstance(error, CheckpointException) else []
     for cause in (*theirs, error.__cause__, error.__context__):
         if cause is not None:

@@ -1,5 +1,5 @@
-"""The families: what makes an encoder BERT, RoBERTa or another, as facts; no torch.
+"""Model families (BERT, RoBERTa, ...), described by tables of facts; no torch.
 
-`contract.py` defines families and the shapes of encoders, and one file holds the row of each family;
-`trainer.settings.model` finds them by name.
+`contract.py` defines families and the shapes of encoders. Each family has a file with its table row, and
+`trainer.settings.model` finds it by name.
 """

@@ -1,7 +1,7 @@
-"""ALBERT (Lan et al. 2020): small tables of words, one layer applied as often as there are layers.
+"""ALBERT (Lan et al. 2020): small word embeddings, and one layer whose weights all layers share.
 
-Dropout is 0 as in version 2 of the published models; version 1 has 0.1 (of all but xxlarge), which is a setting. If
-there is any, it also follows the feed-forward part, as in the authors' code; transformers' layer has none there.
+Dropout is 0 by default, as in version 2 of the published models. Version 1 (except xxlarge) has 0.1, which can be set.
+Dropout is also applied after the feed-forward part, as in the authors' code; transformers has none there.
 """
 
 from trainer.families.bert import CONFIG, DEFAULTS, FIXED, TOKEN_HEADS, prefix_names

@@ -1,8 +1,8 @@
-"""Families of encoders and shapes of encoders, as facts without torch.
+"""Families and shapes of encoders, described without torch.
 
-A `Family` is a row: everything in which one family differs from another, and the only place that knows its name. The
-modules in `trainer.model` ask an `EncoderShape` for its properties, `trainer.huggingface` a row for its names; neither
-asks for the family.
+A `Family` holds everything in which one family differs from another, and is the only place that knows its name. The
+modules in `trainer.model` read the properties of an `EncoderShape`, and `trainer.huggingface` reads the family's tables
+of names. Neither checks which family it is.
 """
 
 from collections import Counter
@@ -38,7 +38,7 @@ class SpecialIds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelInputs:
-    """The properties of the examples that determine a model's inputs.
+    """The properties of the vocabulary and the examples that determine a model's inputs.
 
     Attributes:
         vocab_size: The number of tokens in the vocabulary.
@@ -56,26 +56,27 @@ class EncoderShape:
     """The sizes and constants of an encoder.
 
     Attributes:
-        positions: The maximum number of tokens of a sequence or, with a position table, its number of rows, including
-            those before `first_position`.
-        first_position: The row of a sequence's first token in the position table.
-        segment_types: Rows of the segment table. If 1, all tokens share one row; if 0, there is no table.
-        embedding_size: The size of the embeddings. If it differs from the hidden size, a matrix connects them (Lan et
-            al. 2020, 3.1).
+        positions: The maximum number of tokens of a sequence. If there is a position table, its number of rows,
+            including those before `first_position`.
+        first_position: The row of the position table for the first token of a sequence.
+        segment_types: Number of rows of the segment table. If 1, all tokens share one row; if 0, there is no table.
+        embedding_size: The size of the embeddings. If it differs from the hidden size, a matrix projects them to it
+            (Lan et al. 2020, 3.1).
         projects: True if there is such a matrix even if the sizes are equal.
-        layer_groups: Sets of weights that the layers share, in order: as many as layers, or 1 (Lan et al. 2020, 3.1).
+        layer_groups: The number of different sets of layer weights: the number of layers, or 1 if all layers share one
+            (Lan et al. 2020, 3.1).
         norm_place: "after" each residual (Vaswani et al. 2017), or "before" each part and once at the end.
-        feed_forward: "mlp", or "glu": one half of the widened vector gates the other (Shazeer 2020).
-        position_kind: "learned" rows of a table, or "rope" (Su et al. 2021).
-        rope_bases: The bases of rotary embeddings: in layers without a window, then in layers with one.
-        windows: The maximum number of tokens that a token attends to in each layer, half to each side; None for all
+        feed_forward: "mlp", or "glu", in which one half of the widened vector gates the other (Shazeer 2020).
+        position_kind: "learned" (a table of vectors), or "rope" (Su et al. 2021).
+        rope_bases: Two bases of rotary embeddings, for layers without a window and for layers with one.
+        windows: For each layer, the maximum number of tokens that a token attends to, half on each side; None for all
             tokens.
         biases: True if matrices and norms of the encoder have biases.
-        causal: True if a token attends to itself and earlier tokens only.
+        causal: True if a token attends only to itself and earlier tokens.
         norm_epsilon: The epsilon of every norm.
-        initializer_range: The standard deviation of the random weights of matrices.
-        sinusoidal: True if a table of learned positions begins as sinusoids (Vaswani et al. 2017, section 3.5); False
-            if at random.
+        initializer_range: The standard deviation of randomly initialized matrices.
+        sinusoidal: True if a table of learned positions is initialized with sinusoids (Vaswani et al. 2017, section
+            3.5), False if it is initialized randomly.
     """
 
     vocab_size: int
@@ -104,7 +105,7 @@ class EncoderShape:
     sinusoidal: bool = False
 
     def get_window(self, layer: int) -> int | None:
-        """Return the attention window of a layer in tokens, or None if the layer attends to all tokens.
+        """Return the size of a layer's attention window in tokens, or None if the layer attends to all tokens.
 
         `layer` is zero-based.
         """
@@ -133,19 +134,20 @@ class EncoderShape:
         """Count the multiply-accumulates of a classification head: a dense layer, then a projection onto the classes.
 
         Args:
-            places: The number of vectors that the head reads: first tokens for pairs, all tokens for replaced tokens.
+            places: The number of vectors that the head is applied to: one per pair, or one per token for replaced
+                tokens.
             classes: The number of classes; 1 for replaced tokens.
         """
         return places * self.hidden_size * (self.hidden_size + classes)
 
 
 def count_attended_pairs(lengths: Int64s, window: int | None, causal: bool) -> int:
-    """Count the pairs of a token and a token that it attends to (itself included), over sequences of the given lengths.
+    """Count the (token, attended token) pairs in sequences of the given lengths. A token also attends to itself.
 
     Args:
         lengths: int64 [B], in tokens.
         window: The maximum number of other tokens that a token attends to, half on each side; None for all.
-        causal: True if a token attends to itself and earlier tokens only.
+        causal: True if a token attends only to itself and earlier tokens.
 
     >>> count_attended_pairs(np.array([3, 2]), None, False), count_attended_pairs(np.array([4]), 2, False)
     (13, 10)
@@ -187,13 +189,13 @@ class ClassHeadShape:
     """The shape of a classification head: [dropout,] dense layer, activation[, norm], dropout, projection to classes.
 
     Attributes:
-        drops_first: True if there is also a dropout before the dense layer.
+        drops_first: True if there is also dropout before the dense layer.
         activation: The activation after the dense layer.
         biases: True if the dense layer has biases.
         norm: True if a norm without bias follows.
-        pretrained: The name prefix of the pre-trained head that provides the dense layer (and the norm); "" for random
+        pretrained: The name prefix of the pre-trained head whose dense layer (and norm) is reused; "" for random
             weights.
-        dropout: The dropout probability; None for that of hidden states.
+        dropout: The dropout probability; None to use the one for hidden states.
     """
 
     drops_first: bool = False
@@ -210,7 +212,7 @@ class TokenHeadShape:
 
     Attributes:
         pooler: The layers before the dropout, applied to each token separately; None for no such layers.
-        dropout: The dropout probability; None for that of hidden states.
+        dropout: The dropout probability; None to use the one for hidden states.
     """
 
     pooler: ClassHeadShape | None = None
@@ -222,21 +224,21 @@ class Names:
     """Maps a family's parameters, module by module, to the names in Hugging Face's implementation ("theirs" below).
 
     Attributes:
-        encoder: Maps our modules below "encoder" to theirs; `{}` is the number of a layer. If there are several names,
-            our parameter stacks theirs.
-        heads: Maps the modules and parameters of each of our heads to theirs.
+        encoder: Maps our modules below "encoder" to theirs; `{}` stands for a layer's index. If there are several
+            names, our parameter stacks theirs.
+        heads: For each of our heads, maps its modules and parameters to theirs.
         tied: Maps parameters that some files store redundantly to the parameters that they equal.
-        architectures: Their class names by content of a folder: "encoder", "masked", "pairs" (with a pair head), or the
-            head of a task ("classes", "tags", "spans", "choices").
-        config: Maps their configuration keys to our values (see `trainer.huggingface.config`), in writing order.
+        architectures: Their class names, keyed by what the model folder contains: "encoder", "masked", "pairs" (with a
+            pair head), or the head of a task ("classes", "tags", "spans", "choices").
+        config: Maps their configuration keys to our values (see `trainer.huggingface.config`), in the order of writing.
         defaults: The values of their keys that a configuration may omit.
         constants: Keys that have the same value in all supported models of the family and are written.
         fixed: Like `constants`, but these keys are not written.
-        written: Keys that are written with one value and not checked on reading.
-        activations: Their names of our activations, where they differ from the usual names.
+        written: Keys that are written with a fixed value, but not checked when a configuration is read.
+        activations: Maps our activations to their names if these differ from the usual ones.
         begin_and_end: True if [CLS] and [SEP] also serve as begin-of-sequence and end-of-sequence tokens.
-        normalize_config: Converts a newer form of configuration to the one expected here. It raises ValueError with the
-            name of a key that is not supported.
+        normalize_config: Converts a configuration from the newer format to the one expected here. It raises ValueError
+            with the name of a key that is not supported.
         ignored: Name prefixes of parameters that a file may hold but our models do not have.
     """
 
@@ -259,8 +261,9 @@ def name_classes(name: str, **others: str) -> dict[str, str]:
     """Build the names of a family's Hugging Face classes, as used in `Names.architectures`.
 
     Args:
-        name: The beginning of each class name.
-        others: Full names of classes that only some families have, by content of the folder, such as "pairs" or "next".
+        name: The prefix shared by the class names.
+        others: Full class names for the model types that only some families have, keyed by what the model folder
+            contains, such as "pairs" or "next".
 
     >>> name_classes("Bert", pairs="BertForPreTraining")["masked"]
     'BertForMaskedLM'
@@ -281,28 +284,28 @@ class Family:
     """A model family: its sizes, defaults, parameter names and heads.
 
     Attributes:
-        name: The name in a recipe.
+        name: The name used in recipes.
         sizes: The sizes by name; "base" is the default.
         names: Hugging Face's names of the parameters.
-        model_type: Hugging Face's name of the family; "" if it is `name`.
-        objective: The default kind of objective.
+        model_type: Hugging Face's name of the family; "" if it equals `name`.
+        objective: The kind of the default objective.
         max_length: The default maximum number of tokens of a sequence.
         segment_types, norm_epsilon, activation, dropout, attention_dropout: See `EncoderShape`.
-        position_from_pad: True if positions begin at the row after the padding token's id, as in fairseq. The rows with
-            that id in the word and position tables are initialized to zero.
+        position_from_pad: True if positions start at the padding token's id plus one, as in fairseq. The rows with the
+            padding token's id in the word and position tables are initialized to zero.
         pairs: True if models have a pooler and a pair head for examples with pair labels.
         first_weights: The name of the random initialization (`trainer.model.encoder`).
         scales_by_depth: True if the random weights get smaller as the number of layers grows.
         shared_layers: True if all layers share one set of weights.
         window: The window, in tokens, of the layers that have one; None if no layer has a window.
-        every_global: Every n-th layer, the first included, has no window.
-        rope_bases: The bases of rotary embeddings: in layers without a window, then in layers with one.
+        every_global: Every n-th layer, starting with the first, has no window.
+        rope_bases: Two bases of rotary embeddings, for layers without a window and for layers with one.
         pooling: The vector that represents a whole text: that of the first token ("cls") or the "mean" over all tokens.
-        shape: Further fields of `EncoderShape` that differ from BERT's.
-        generators: The hidden size of the generator as a share of the model's, by size.
+        shape: Other fields of `EncoderShape` that differ from BERT's.
+        generators: The ratio of the generator's hidden size to the model's, by size name.
         masked_head: The masked-token head.
         class_head: The head that classifies a whole text.
-        choice_head: The head that scores each of several texts to choose from; None for `class_head`.
+        choice_head: The head that scores each of several texts to choose from; None to use `class_head`.
         token_head: The head that classifies each token.
         span_head: The head that marks the tokens at which an answer begins and ends.
     """
@@ -348,7 +351,7 @@ class Family:
     def find_first_position(self, inputs: ModelInputs) -> int:
         """Return the row of the position table that belongs to the first token of a sequence.
 
-        It is 0, or the row after the padding token's id for families of fairseq's kind (`position_from_pad`).
+        It is the padding token's id plus one if `position_from_pad` is set, otherwise 0.
         """
         return inputs.special_ids.pad + 1 if self.position_from_pad else 0
 

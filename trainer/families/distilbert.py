@@ -1,6 +1,6 @@
 """DistilBERT (Sanh et al. 2019): BERT without segments and pairs, half as deep.
 
-Its family learns as any other by guessing masked tokens. DistilRoBERTa is a "roberta" of 6 layers.
+By default it is trained to predict masked tokens, like other families. DistilRoBERTa is a "roberta" with 6 layers.
 """
 
 from trainer.families.bert import TOKEN_HEADS, prefix_names

@@ -1,6 +1,6 @@
-"""ELECTRA (Clark et al. 2020; sizes table 6, and a tiny one of BERT's for a processor).
+"""ELECTRA (Clark et al. 2020; sizes from table 6, and BERT's tiny size for CPUs).
 
-Its embeddings are as large as the hidden size, but in the smaller sizes; a matrix is between the two then.
+In the smaller sizes, the embeddings and the hidden states have different sizes, and a matrix projects one to the other.
 """
 
 from trainer.families.bert import CONFIG, DEFAULTS, ENCODER, FIXED, TOKEN_HEADS, prefix_names

@@ -1,4 +1,4 @@
-"""ModernBERT (Warner et al. 2024): rotary positions, gated feed-forward, norms before, no biases, windows of 128."""
+"""ModernBERT (Warner et al. 2024): rotary positions, gated feed-forward, pre-norm, no biases, windows of 128 tokens."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,10 +10,11 @@ GLOBAL_BASE, LOCAL_BASE = 160_000.0, 10_000.0
 
 
 def normalize_config(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert a ModernBERT configuration of the newer form to the older one, and return a copy of an older one.
+    """Convert a ModernBERT configuration from the newer format to the older one. One in the older format is copied.
 
-    The newer form lists the kind of each layer (`layer_types`) and nests the bases of the rotary embeddings
-    (`rope_parameters`). The older form has one key for the interval of layers without a window, and one for each base.
+    The newer format lists the kind of each layer (`layer_types`) and nests the bases of rotary embeddings
+    (`rope_parameters`). The older format has one key that says how often a layer without a window occurs, and one key
+    for each base.
 
     Raises:
         ValueError: If layers or rotary embeddings are not supported. The argument is the name of the key.

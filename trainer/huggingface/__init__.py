@@ -1,7 +1,6 @@
-"""Hugging Face folders without their library.
+"""Reads and writes Hugging Face model folders, without using their library.
 
-`checkpoints.py` reads and writes them, and maps the names of parameters; `vocabulary_rows.py` gives a model rows for
-the tokens of an adapted vocabulary, `start_model.py` holds what a plan must know of a model that a training starts
-from, or that a student learns from. `sentence_transformers.py` reads and writes what sentence-transformers has around
-an encoder.
+`checkpoints.py` reads and writes the folders and maps parameter names. `vocabulary_rows.py` adds rows for the tokens of
+an adapted vocabulary. `start_model.py` checks the model that training starts from, or that a student learns from.
+`sentence_transformers.py` reads and writes the additional files of sentence-transformers.
 """

@@ -1,36 +1,36 @@
-"""Hugging Face checkpoints, both ways: `config.json` and `model.safetensors`, without their library.
+"""Hugging Face checkpoints, read and written without their library: `config.json` and `model.safetensors`.
 
-Promise: a folder written by `export` opens in transformers' `AutoModelForPreTraining` (`AutoModelForMaskedLM` for
-BERT without pairs) with no key missing or left over and equal logits, and so do the folders below it, where a model
-has several parts (ELECTRA's `generator/`); a folder that transformers wrote, or one of the published checkpoints in
-safetensors, loads into our model likewise; and what fits no model of ours is refused with the key that differs. The
-bytes of an export depend only on the weights and the settings.
+Promise: a folder written by `export` can be loaded with transformers' `AutoModelForPreTraining` (`AutoModelForMaskedLM`
+for BERT without pairs), without missing or unexpected keys and with equal logits. The same is true of its subfolders if
+a model has several parts (ELECTRA's `generator/`). Folders written by transformers, and published checkpoints in
+safetensors, can be loaded here in the same way. A checkpoint that none of our models matches is refused, with the name
+of the key that differs. The bytes of an export depend only on the weights and the settings.
 
-For a model with other heads, `load_pretrained` takes the encoder of any folder of these families in safetensors and the
-heads that are known here, whatever head it was saved with: one for pre-training, for a task, or none (then the names of
-its tensors lack their first part). Every tensor of the encoder must be there, in the shapes that its `config.json`
-gives; nothing is drawn at random.
+For a model with other heads, `load_pretrained` reads the encoder from any folder of these families in safetensors, and
+those of its heads that are known here. The folder may have been saved with a head for pre-training, with one for a
+task, or without a head (then the names of its tensors lack their prefix). All tensors of the encoder must be present,
+in the shapes given by its `config.json`. None are initialized randomly.
 
-How theirs differ from ours, by the tables of the families: their queries, keys and values are three matrices, ours is
-one, theirs stacked; the decoder tied to the word embeddings has a name there and is not stored; old checkpoints call
-LayerNorm's weight and bias gamma and beta and store the row numbers of the positions.
+The tables of the families describe how their layout differs from ours: they have separate matrices for queries, keys
+and values, which are stacked in ours; the decoder tied to the word embeddings has a name but is not stored; and old
+checkpoints call LayerNorm's weight and bias gamma and beta, and store position ids.
 
-Cost: BERT-base (440 MB) is written in 1.1 s and read in 0.1 s of CPU.
+Cost: BERT-base (440 MB) is written in 1.1 s and read in 0.1 s of CPU time.
 
-Older forms are converted first, since everything here begins with the current form:
+Older formats must be converted first, because only the current one can be loaded:
 
     python -m trainer import SOURCE OUTPUT
 
-Many encoders of a domain (BioBERT, SciBERT, LegalBERT) were published before safetensors and tokenizer.json: as a
-pickled `pytorch_model.bin`, a `vocab.txt`, and a `config.json` without a model type; large ones in several files with
-an index. The output has `config.json`, `model.safetensors` and the tokenizer's files; if the source is a folder of
-sentence-transformers, also its pooling, the modules after it, and prompts.
+Many domain-specific encoders (BioBERT, SciBERT, LegalBERT) were published before safetensors and tokenizer.json
+existed: as a pickled `pytorch_model.bin`, a `vocab.txt`, and a `config.json` without a model type. Large ones have
+several weight files and an index. The output has `config.json`, `model.safetensors` and the tokenizer's files. If the
+source is a sentence-transformers folder, its pooling, the modules after it, and prompts are also written.
 
-Promise: every tensor is what it was, of the same type and under the same name, but for the prefix of a wrapper; nothing
-in a pickled file is run, because torch reads only tensors of it; and what is written has been opened: its encoder is
+Promise: every tensor keeps its values, type and name, except that the prefix of a wrapper is removed. No code in a
+pickled file is run, because torch reads only tensors from it. The output is loaded once as a check: its encoder is
 complete, and its vocabulary fits.
 
-Cost: the weights once in memory (BERT-base: 0.4 GB, two seconds).
+Cost: one copy of the weights in memory (BERT-base: 0.4 GB, two seconds).
 """
 
 import json
@@ -69,8 +69,8 @@ OTHER_WEIGHTS = {"tf": "tf_model*.h5", "flax": "flax_model*"}  # as transformers
 def map_names(ours: Iterable[str], family: Family, part: ModelPart) -> dict[str, tuple[str, ...]]:
     """Map the names of our parameters to the Hugging Face names of the same parameters in one part of a model.
 
-    If one of our names maps to several, our parameter is theirs, stacked along the first dimension. Parameters that the
-    part does not have are omitted.
+    If one of our names maps to several of theirs, our parameter stacks theirs along the first dimension. Parameters
+    that the part does not have are omitted.
 
     Args:
         ours: Names of parameters in our model.
@@ -155,7 +155,7 @@ def stack_tensors(tensors: Mapping[str, Tensor], ours: Tensor, theirs: Sequence[
 
 
 def update_names(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return all tensors, with old names of LayerNorm parameters ("gamma", "beta") replaced by "weight" and "bias"."""
+    """Return all tensors by name, with the old LayerNorm names ("gamma", "beta") replaced by "weight" and "bias"."""
     return {
         key.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias"): tensor
         for key, tensor in tensors.items()
@@ -163,7 +163,7 @@ def update_names(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _without_ties(tensors: Mapping[str, Tensor], family: Family, where: str) -> dict[str, Tensor]:
-    """Return the tensors without those that are tied to others, such as the decoder's weight to the word embeddings.
+    """Return the tensors without those tied to others, such as a decoder weight that equals the word embeddings.
 
     Raises InputError if tied tensors differ. `where` is the path of the file, for the message.
     """
@@ -250,7 +250,7 @@ def load_model(folder: Path) -> tuple[ModelSettings, ModelInputs, dict[str, Tens
     """Read the model in a folder that was exported here or by Hugging Face.
 
     A pooler without a pair head, which some files of masked models contain, is ignored. If the model has several parts,
-    the weights do not include parts that have no subfolder here.
+    the weights include only those that have a subfolder here.
 
     Returns:
         The settings, the inputs (vocabulary size and special ids), and the weights by our names in float32.
@@ -285,7 +285,7 @@ def load_model(folder: Path) -> tuple[ModelSettings, ModelInputs, dict[str, Tens
 def _build_part_state(
     tensors: Mapping[str, Tensor], model: Objective, part: ModelPart, where: str
 ) -> dict[str, Tensor]:
-    """Convert the tensors of a file to the weights of a part, by our names, without tensors that the family ignores.
+    """Convert the tensors of a file to the weights of a part, by our names, leaving out those that the family ignores.
 
     Raises InputError if a tensor is missing, unknown or of another shape. `where` is the path of the file, for
     messages.
@@ -297,7 +297,7 @@ def _build_part_state(
 
 
 def _with_part_width(settings: ModelSettings, part: ModelPart, folder: Path) -> ModelSettings:
-    """Return a copy of the settings in which a part's width is the one that its folder's config.json gives.
+    """Return a copy of the settings in which the width of a part is taken from the config.json in the part's folder.
 
     Raises InputError if the two cannot be parts of one model.
     """
@@ -374,15 +374,15 @@ def _find_objective(config: Mapping[str, Any], names: Collection[str]) -> dict[s
 def _has_pairs(family: Family, config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> bool:
     """Return True if the tensors or the configuration of a folder indicate a pair head.
 
-    Some published files of masked models have the tensors; a damaged file may have only the class name of the
-    configuration.
+    Either is enough: some published files of masked models have the tensors, and a damaged file may have only the class
+    name in the configuration.
     """
     decision = f"{family.names.heads['pair_head']['decision']}.weight"
     return decision in tensors or family.names.architectures["pairs"] in (config.get("architectures") or ())
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
-    """Read the tensors of a safetensors file, without the prefix that a wrapper such as DataParallel gave them.
+    """Read the tensors of a safetensors file. The name prefix added by a wrapper such as DataParallel is removed.
 
     Raises:
         InputError: If the file is missing or incomplete, or contains values that are not finite.
@@ -430,7 +430,7 @@ def check_no_other_weights(folder: Path) -> None:
 
 
 def _refuse_other_library(path: Path, library: str) -> InputError:
-    """Build the error for a file of weights in the layout of another library: "tf" or "flax"."""
+    """Build the error for a weight file in the layout of another library, which is "tf" or "flax"."""
     return InputError(
         f"{path} holds weights as {library} lays them out, which are not read here: load them with a version 4 of "
         f"transformers (`AutoModel.from_pretrained(FOLDER, from_{library}=True)`), save them (`save_pretrained(NEW)`), "
@@ -447,7 +447,8 @@ class Pretrained(NamedTuple):
     Attributes:
         settings: The settings of the model.
         inputs: The inputs of the model.
-        state: All tensors of the encoder, prefixed by "encoder.", and those of the masked-token and pair heads, if any.
+        state: All tensors of the encoder, with the prefix "encoder.", and those of the masked-token and pair heads, if
+            any.
         sentences: The sentence-embedding settings of the folder; None if it has none.
     """
 
@@ -465,7 +466,7 @@ def load_pretrained(folder: Path, causal: bool = False) -> Pretrained:
         causal: True to accept a decoder model, in which tokens attend to earlier tokens only.
 
     Returns:
-        The model, whose `sentences` is None.
+        The model, without sentence-embedding settings (`sentences` is None).
 
     Raises:
         InputError: If the folder does not contain a complete encoder of a supported kind.
@@ -503,7 +504,7 @@ def load_pretrained(folder: Path, causal: bool = False) -> Pretrained:
 
 
 def with_first_part(tensors: Mapping[str, Tensor], family: Family) -> dict[str, Tensor]:
-    """Return the tensors with the family's prefix, such as "bert.", added to all names if none has it.
+    """Return the tensors with the family's prefix, such as "bert.", added to all names unless they already have it.
 
     The prefix is missing if an encoder was saved without a head.
     """
@@ -550,7 +551,7 @@ def import_checkpoint(source: Path, output: Path) -> None:
 
 
 def _write_modules(folder: Path, sentences: SentenceFolder, config: Mapping[str, Any]) -> None:
-    """Write the files that sentence-transformers keeps besides an encoder: pooling, later modules and their weights.
+    """Write the sentence-transformers files other than the encoder: pooling, later modules and their weights.
 
     Args:
         folder: The folder to write.
@@ -565,9 +566,9 @@ def _write_modules(folder: Path, sentences: SentenceFolder, config: Mapping[str,
 
 
 def read_older_weights(folder: Path) -> dict[str, Tensor]:
-    """Read all tensors of a folder, from safetensors or pickled files, into separate memory, by name.
+    """Read all tensors of a folder from safetensors or pickled files, by name. No two tensors share memory.
 
-    Prefixes of wrappers such as DataParallel are stripped. Raises InputError if weights are missing or incomplete.
+    Prefixes of wrappers such as DataParallel are removed. Raises InputError if weights are missing or incomplete.
     """
     for name in (WEIGHTS, PICKLED):
         index = folder / (name + INDEX)
@@ -587,7 +588,7 @@ def read_older_weights(folder: Path) -> dict[str, Tensor]:
 
 
 def _list_parts(index: Path) -> list[str]:
-    """List the weight files that an index names, sorted.
+    """List the weight files that an index file names, sorted.
 
     Raises InputError if it names none, or one outside the folder.
     """

@@ -1,10 +1,10 @@
-"""`config.json`, both ways, by the table of the family; and the tokenizer's length next to it. No torch.
+"""Reads and writes `config.json` by the tables of a family, and sets the tokenizer's maximum length. No torch.
 
-Promise: the settings of a configuration that was written from settings are those settings; a configuration that no
-model of ours can have is refused with the key that differs.
+Promise: settings that are written to a configuration and read again are the same. A configuration that none of our
+models matches is refused, with the name of the key that differs.
 
-Our values by the names that the tables use: sizes as `EncoderShape` calls them; `positions`, those before the first one
-included; `deviation` of first weights; `activation` by their name for it.
+The tables use these names for our values: sizes as in `EncoderShape`; `positions`, which includes those before the
+first one; `deviation`, the standard deviation of random weights; and `activation`, with Hugging Face's name for it.
 """
 
 import json
@@ -45,7 +45,7 @@ def build_config(settings: ModelSettings, inputs: ModelInputs, architecture: str
     Args:
         settings: The settings of the model.
         inputs: The vocabulary size and special ids of the model.
-        architecture: The content of the folder, as a key of `Names.architectures`, such as "masked".
+        architecture: What the folder contains, as a key of `Names.architectures`, such as "masked".
     """
     names, special = settings.family_row.names, inputs.special_ids
     values = _collect_values(settings, inputs)
@@ -73,16 +73,16 @@ def _collect_values(settings: ModelSettings, inputs: ModelInputs) -> dict[str, A
 
 
 def _list_defaults(family: Family) -> dict[str, Any]:
-    """Return the family's defaults of settings that may be omitted, by name.
+    """Return the family's defaults of settings that a configuration may omit, by name.
 
-    These are the norm epsilon, the window and its interval, the pooling and the bases of rotary embeddings.
+    These are the norm epsilon, the window, how often a layer has none, the pooling, and the bases of rotary embeddings.
     """
     bases = dict(zip(("global_base", "local_base"), family.rope_bases, strict=False))
     return {name: getattr(family, name) for name in ("norm_epsilon", "window", "every_global", "pooling")} | bases
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """Read a config.json, fill in the defaults of omitted keys, and convert newer forms to older ones.
+    """Read a config.json, fill in the defaults of omitted keys, and convert newer formats to older ones.
 
     Raises:
         InputError: If the file is unreadable, needs Python code, or does not have a supported model type or layout.
@@ -255,7 +255,7 @@ def read_tokenizer_files(place: Place, folder: str, positions: int) -> dict[str,
 
 
 def with_max_length(config: bytes, positions: int) -> bytes:
-    r"""Return the bytes of a `tokenizer_config.json` with the model's maximum length as the length to truncate to.
+    r"""Set the maximum length in a `tokenizer_config.json` to the model's number of positions, and return its bytes.
 
     A smaller length that is already there is kept.
 

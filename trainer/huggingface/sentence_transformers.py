@@ -1,13 +1,13 @@
-"""Folders of the library sentence-transformers as their authors meant them, and back. No torch.
+"""Reads and writes the files of sentence-transformers folders. No torch.
 
-    modules.json                       the modules in order: an encoder, a pooling, and what follows it (`STEPS`)
-    1_Pooling/config.json, ...         what each of them is; their weights are next to these
-    sentence_bert_config.json          to how many tokens a text is cut, and whether it is read in lower case
-    config_sentence_transformers.json  prompts by name, how vectors are compared, by which version it was written
+    modules.json                       the modules in order: an encoder, a pooling, and the modules after it (`STEPS`)
+    1_Pooling/config.json, ...         the configuration of each module, with its weights next to it
+    sentence_bert_config.json          the maximum number of tokens of a text, and whether it is lowercased
+    config_sentence_transformers.json  prompts by name, the similarity function, and the version that wrote it
 
-Promise: the layouts of all versions up to NEWEST are read. A module, a key of one, or a newer version is refused with
-its name, because vectors that ignored it would be others; code in a folder is refused and never run. What was read is
-written with the same meaning.
+Promise: the layouts of all versions up to NEWEST can be read. An unknown module, an unknown key, or a newer version is
+refused with its name, because ignoring it would change the vectors. A folder with code is refused, and the code is
+never run. Settings that were read are written with the same meaning.
 """
 
 import json
@@ -86,9 +86,9 @@ class SentenceFolder:
         steps: The modules after the pooling, in order.
         max_length: The maximum number of tokens of a text, including special tokens; None for the encoder's maximum.
         lowercase: True if texts are lowercased before tokenization.
-        prompts: Strings to be put before a text, by name.
+        prompts: Strings that are put in front of a text, by name.
         default_prompt: The name of the default prompt; "" for none.
-        similarity: The similarity function for embeddings; "" if it is not given.
+        similarity: The similarity function for embeddings; "" if the folder does not specify one.
         encoder: The subfolder of the encoder; "" for the folder itself.
     """
 
@@ -105,17 +105,17 @@ class SentenceFolder:
 
     @property
     def skips_prompts(self) -> bool:
-        """True if the folder has prompts whose tokens do not count for a text's embedding."""
+        """True if the folder has prompts whose tokens are left out when a text is pooled."""
         return not self.include_prompt and any(self.prompts.values())
 
     def find_prompt(self, asked: Prompt) -> str:
-        """Find the prompt to put before a text, by its name in the folder.
+        """Find the prompt to put in front of a text, by its name in the folder.
 
         The names in DOCUMENT ("document", "passage", "corpus") are synonyms.
 
         Args:
-            asked: A name, or "" for the default prompt. Of several names, the first one with a non-empty prompt is
-                used.
+            asked: A name, or "" for the default prompt. If several names are given, the first one with a non-empty
+                prompt is used.
 
         Returns:
             The text of the prompt; empty if there is none.
@@ -173,7 +173,7 @@ def read_sentences(folder: Path, older: bool = False) -> SentenceFolder | None:
 
 
 def _check_code(folder: Path) -> None:
-    """Raise InputError if a folder contains Python code, or if its tokenizer refers to some."""
+    """Raise InputError if a folder contains Python code, or if its tokenizer refers to Python code."""
     if (folder / TOKENIZER_CONFIG).is_file():
         check_no_code(read_json(folder / TOKENIZER_CONFIG), folder / TOKENIZER_CONFIG)
     for path in folder.glob("*.py"):
@@ -284,7 +284,7 @@ def write_sentences(folder: Path, sentences: SentenceFolder, hidden_size: int, s
         folder: The folder of the encoder.
         sentences: The settings to write.
         hidden_size: The hidden size of the encoder.
-        similarity: "cosine" or "dot"; None if it is not given.
+        similarity: "cosine" or "dot"; None to leave it out.
 
     Returns:
         The subfolders of the modules after the pooling, such as "2_Dense", to which the caller writes their weights.
@@ -313,7 +313,7 @@ def write_sentences(folder: Path, sentences: SentenceFolder, hidden_size: int, s
 
 
 def list_sentence_files(folder: Path) -> list[str]:
-    """List the sentence-transformers files in a folder, weights of modules included, as sorted relative paths."""
+    """List the sentence-transformers files in a folder, including module weights, as sorted relative paths."""
     named = [path for path in folder.glob("*.json") if path.name in (MODULES, TEXTS, *OLDER_TEXTS, MODEL)]
     below = folder.glob("[1-9]*_*/*") if (folder / MODULES) in named else ()
     return sorted(path.relative_to(folder).as_posix() for path in (*named, *below))

@@ -1,9 +1,9 @@
-"""A model to start from, or to learn from, as far as it can be known without torch.
+"""Checks a model to start from, or a teacher to learn from, without torch.
 
-Of a start: its settings, rows for new tokens, missing heads. A recipe that contradicts what the folder holds is
-refused; and so is a vocabulary that is neither that of the folder nor adapted from it. Of the weights only the names in
-their file's header are read. A teacher with other tokens or fewer positions, or with layers or vectors that do not
-fit, is refused.
+For a start model, this module finds its settings, the rows for new tokens and the missing heads. A recipe that
+contradicts the folder is refused, and so is a vocabulary that is neither the folder's nor adapted from it. Only the
+header of the weight file is read. A teacher is refused if it has other tokens, fewer positions, or layers or vectors
+that do not fit.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -54,12 +54,12 @@ def read_settings(start: StartModel, given: Mapping[str, Json]) -> ModelSettings
 
 
 def _get_value(settings: ModelSettings, key: str, given: Json) -> Json:
-    """Return the value that a folder's model has for a setting of the recipe, to be compared with the recipe's value.
+    """Return a start model's value of a setting, to be compared with the value in the recipe.
 
-    For "size", it is the given name if the folder has that size, otherwise a description of its sizes.
+    For "size", it is the given name if the model has that size, otherwise a description of the model's sizes.
 
     Args:
-        settings: The settings of the folder's model.
+        settings: The settings of the start model.
         key: The name of the setting.
         given: The value in the recipe.
     """
@@ -166,7 +166,7 @@ def list_new_heads(start: StartModel, model: ModelSettings, inputs: ModelInputs)
 
 
 def list_missing_heads(names: Collection[str], part: ModelPart, family: Family) -> tuple[str, ...]:
-    """List our names of the heads of a part that have no tensor among the given tensor names."""
+    """List the heads of a part, by our names, that have no tensor among the given tensor names."""
     return tuple(
         ours for ours, called in part.heads.items() if not any(_is_of_head(name, called, family) for name in names)
     )

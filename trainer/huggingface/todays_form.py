@@ -1,10 +1,10 @@
-"""A model's folder in today's form: itself, or of an older one a copy that is made once. No torch.
+"""Finds a model folder in the current format, converting an older one once. No torch.
 
-    folder ─► one model.safetensors, a tokenizer.json, a model type? ─► itself
-              else its content ─► ~/.cache/cloze/older/CONTENT, by `python -m trainer import` (`checkpoints.py`)
+    folder ─► one model.safetensors, a tokenizer.json, a model type? ─► the folder itself
+              otherwise ─► ~/.cache/cloze/older/DIGEST, written by `python -m trainer import` (`checkpoints.py`)
 
-Promise: the copy is a function of the folder's content, and so is what is made with it. Cost: of an older folder its
-files are read each time, at 1.3 GB a second; the copy needs as much room as its weights.
+Promise: the copy depends only on the folder's content, and so does everything that is made with it. Cost: the files of
+an older folder are hashed each time, at 1.3 GB/s. The copy takes as much space as its weights.
 """
 
 import os
@@ -33,7 +33,8 @@ BUILD = 1  # to be raised if the copies become others
 def is_older(folder: Path) -> bool:
     """Return True if a model folder has weights, a tokenizer or a configuration in an older format.
 
-    Older are pickled or divided weights, a vocab.txt without a tokenizer.json, and a config.json without model type.
+    Older formats are weights that are pickled or split into several files, a vocab.txt without a tokenizer.json, and a
+    config.json without a model type.
 
     Raises:
         InputError: If the configuration is unreadable.
@@ -52,7 +53,7 @@ def is_older(folder: Path) -> bool:
 def convert_older_folder(folder: Path, digest: Callable[[Path], str] = hash_file) -> Path:
     """Convert a model folder of an older format, and return the folder of the cached result.
 
-    A folder in the current format is returned unchanged.
+    A folder in the current format is not converted, and its path is returned.
 
     Args:
         folder: The folder.

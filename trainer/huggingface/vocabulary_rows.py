@@ -1,18 +1,18 @@
-"""A model for an adapted vocabulary: the rows of new tokens are the means of the rows of their old pieces.
+"""Adapts a model to an adapted vocabulary: a new token's row is the mean of the rows of the old tokens it consists of.
 
     config.json, model.safetensors + old and new vocabulary ─► the same model with the new one, in another folder
 
-Every tensor that has a row for each token is changed: the word embeddings, and the decoder's weight and bias if a
-file stores them. Rows of the other tokens and all other tensors are the same bytes. A mean of old rows leaves what the
-model predicts elsewhere nearly as it was, where random rows do not (Hewitt 2021; Mundra et al. 2024), and that of a
-word's own pieces is what the model had read for it (Gee et al. 2022). It needs some training on the domain
-afterwards.
+Every tensor that has one row per token is changed: the word embeddings, and the decoder's weight and bias if a file
+stores them. The rows of other tokens, and all other tensors, keep the same bytes. Unlike random rows, means of old rows
+hardly change what the model predicts elsewhere (Hewitt 2021; Mundra et al. 2024), and a word's pieces are what the
+model has read for it so far (Gee et al. 2022). The model should then be trained on texts of the domain.
 
-A vocabulary may have fewer tokens than the model has rows, which are then padding: new tokens take these first.
+A vocabulary may have fewer tokens than the model has rows. The remaining rows are padding, and new tokens use them
+first.
 
-Neither torch nor safetensors is needed: the file is a header in JSON and numbers one after another.
+Neither torch nor safetensors is needed, because the file is just a JSON header followed by the numbers.
 
-Cost: 1.7 s of CPU for a model of BERT-base's size (434 MB), and memory for its word embeddings twice.
+Cost: 1.7 s of CPU time for a model of BERT-base's size (434 MB), and two copies of its word embeddings in memory.
 """
 
 import json
@@ -183,7 +183,7 @@ def read_header(stream: IO[bytes], path: Path) -> tuple[Any, list[StoredTensor]]
     The metadata is None if the file has none. The stream is left at the end of the header.
 
     Args:
-        stream: The opened file, at its beginning.
+        stream: The opened file, positioned at its start.
         path: The path of the file, for its size and messages.
 
     Raises:
@@ -207,10 +207,10 @@ def read_header(stream: IO[bytes], path: Path) -> tuple[Any, list[StoredTensor]]
 
 
 def unwrap_names(names: Collection[str]) -> dict[str, str]:
-    """Map the names of tensors, without the prefix that a wrapper gave them, to the names in the file.
+    """Map the names of tensors, without the prefix that a wrapper added, to the names in the file.
 
-    DataParallel writes `module.`, torch.compile `_orig_mod.`, other programs `model.` and the like. Names without the
-    prefix are omitted.
+    DataParallel writes `module.`, torch.compile `_orig_mod.`, and other programs `model.` and the like. If names have
+    such a prefix, those without it are omitted.
 
     >>> unwrap_names(["module.bert.embeddings.word_embeddings.weight", "module.cls.predictions.bias", "n_averaged"])
     ... # doctest: +NORMALIZE_WHITESPACE
@@ -307,10 +307,10 @@ def with_rows(numbers: npt.NDArray[Any], rows: Rows, size: int, bfloat: bool = F
     Means are computed in float64 and rounded to the array's type.
 
     Args:
-        numbers: The old rows. bfloat16 numbers are given as uint16.
+        numbers: The old rows. bfloat16 values are passed as uint16.
         rows: Maps the id of each new token to the rows whose mean becomes its row.
         size: The number of rows of the result. Rows that are neither old nor new are zeros.
-        bfloat: True if the numbers are bfloat16.
+        bfloat: True if the values are bfloat16.
     """
     grown = np.zeros((size, *numbers.shape[1:]), numbers.dtype)
     grown[: len(numbers)] = numbers
@@ -322,7 +322,7 @@ def with_rows(numbers: npt.NDArray[Any], rows: Rows, size: int, bfloat: bool = F
 
 
 def _to_bfloat16(numbers: Float64s) -> UInt16s:
-    """Round numbers to bfloat16, and return their bits as uint16 of the same shape."""
+    """Round values to bfloat16, and return their bits as a uint16 array of the same shape."""
     bits = np.atleast_1d(numbers.astype(np.float32)).view(np.uint32).astype(np.uint64)
     rounded = (bits + 0x7FFF + ((bits >> np.uint64(16)) & np.uint64(1))) >> np.uint64(16)
     return rounded.astype(np.uint16).reshape(numbers.shape)

@@ -1,6 +1,6 @@
-"""The model: ids of many sequences end to end in, one vector for every token out, heads on the tokens they need.
+"""The model: an encoder that computes one vector per token of concatenated sequences, and heads that read some of them.
 
-`objective.py` defines the modules that learn, and builds the one that settings ask for; `masked.py` is the one of
-masked tokens, `distillation.py` that of a student. `encoder.py` and `attention.py` are their parts, and `batches.py`
-is what they take.
+`objective.py` defines the modules that compute losses, and builds the one that the settings select. `masked.py` has the
+module for masked tokens, and `distillation.py` that for a student. They are made of `encoder.py` and `attention.py`,
+and take the batches of `batches.py`.
 """

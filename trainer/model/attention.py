@@ -1,39 +1,41 @@
-"""Self-attention over sequences that lie end to end: every token attends to the tokens of its own sequence.
+"""Self-attention over concatenated sequences: every token attends to the tokens of its own sequence.
 
-All of them, or those of a window around it (`window`), or itself and those before it (`causal`), or both.
+It attends to all of them, to those in a window around it (`window`), to itself and earlier tokens (`causal`), or both.
 
-Promise: no token of another sequence, no padding and no token out of sight has any weight, whichever way is taken:
+Promise: tokens of other sequences, padding, and tokens outside the window never have any weight, in each of these
+implementations:
 
-- on a processor, a run of sequences of equal length is one dense product, so nothing is padded and nothing masked;
-- on CUDA in half precision without dropout of the probabilities, torch's `varlen_attn` (FlashAttention over
-  boundaries);
-- else (CUDA in float32, on a card before Ampere, or with attention dropout in training, which `varlen_attn` does
-  not have; and compiled for a processor, where runs would be another program for every batch), rows are padded to
-  the longest only inside the attention, and the padding is masked.
+- On a CPU, a run of sequences of equal length is one dense product, without padding or masks.
+- On CUDA in half precision without attention dropout, torch's `varlen_attn` (FlashAttention for packed sequences) is
+  used.
+- Otherwise rows are padded to the longest one inside the attention, and the padding is masked. This is the case on
+  CUDA in float32, on a GPU before Ampere, with attention dropout in training (which `varlen_attn` does not support),
+  and when compiled for a CPU, where runs would need another program for every batch.
 
-If sequences are longer than a window, runs and rows become a band: blocks of queries next to the keys that they may
-see, over the boundaries and without padding. So memory grows with tokens x window; no matrix of tokens x tokens is
-made. Causal rows are dense products without a mask; to the right they are turned round.
+If sequences are longer than a window, runs and rows are replaced by a band: blocks of queries and the keys near them,
+across boundaries and without padding. So memory grows with tokens x window, and no matrix of tokens x tokens is
+created. Causal rows are padded at the end and need no mask.
 
-So `attention_dropout = 0` makes training on CUDA fast; another value works, at a cost.
+So `attention_dropout = 0` makes training on CUDA fast. Other values work, but are slower.
 
-Rotary positions (Su et al. 2021, section 3.2.2) turn queries and keys by angles that grow with their places: the
-product of a query and a key then depends only on their distance. Number c of a head and number
-c + D/2 are a point of the plane (the layout of transformers' ModernBERT), which is turned by place / base ** (2c / D).
+Rotary positions (Su et al. 2021, section 3.2.2) rotate queries and keys by angles that are proportional to their
+positions. The product of a query and a key then depends only on their distance. Components c and c + D/2 of a head form
+a point in the plane (the layout of transformers' ModernBERT), which is rotated by position / base ** (2c / D).
 ModernBERT has a base of 160,000 in layers that attend to all tokens and of 10,000 in layers with a window. Angles are
-float32, step by step as transformers makes them, so a model gives the same there and here: at place 8,191 they are up
-to 7e-4 from the exact ones, and a score may change by as much if both positions are shifted. In half precision they
-would be wrong from place 256 on; so a rotation is float32, and what is turned is float32 until it is turned.
+float32, computed in the same steps as in transformers, so a model gives the same results in both. At position 8,191
+they differ by up to 7e-4 from the exact ones, and a score may change by as much if both positions are shifted. In half
+precision they would be wrong from position 256 on, so rotations are computed and applied in float32.
 
 Cost: forward and backward of 32 sequences of 30-128 tokens, 4 heads of 64: 25 ms by runs, 53-61 ms padded; with
-dropout 42-47 and 102-117 ms; 16 sequences that are all of 128 tokens: 24 ms either way (one x86-64 core).
+dropout 42-47 and 102-117 ms; 16 sequences that all have 128 tokens: 24 ms either way (one x86-64 core).
 A batch sorted by length has the fewest runs. 8,192 tokens, 4 heads of 64, forward and backward: as one sequence 3.4 s,
 1.9 s causal, 0.2 s with a window of 128; as 8 sequences 0.45, 0.36 and 0.2 s; as 64 of 128 tokens 0.07 to 0.1 s with or
 without a window, which is a mask for runs of up to three windows (docs/performance.md, one x86-64 core).
-Memory of the one sequence, next to the 24 MB of queries, keys and values: 90 MB to all tokens or to one side, 150 MB
-with the window, 290 MB with dropout as well. Dropout without a window takes 4.2 GB: torch then keeps tokens x tokens.
-A rotation of 8,192 tokens and heads of 64, made once a forward for each base, takes 1 ms; to turn them by it, forward
-and backward, 40 ms, where the matrix that makes them takes 115.
+Memory for that one sequence, in addition to the 24 MB of queries, keys and values: 90 MB if all tokens or all earlier
+ones are attended to, 150 MB with the window, 290 MB if there is also dropout. Dropout without a window takes 4.2 GB,
+because torch then keeps tokens x tokens. A rotation for 8,192 tokens and heads of 64, computed once per forward pass
+and base, takes 1 ms; applying it, forward and backward, takes 40 ms, while the matrix that computes queries and keys
+takes 115 ms.
 """
 
 from itertools import groupby
@@ -66,13 +68,13 @@ def attend(
     """Compute softmax(Q K' / sqrt(D)) V within each sequence (Vaswani et al. 2017, section 3.2.1): [T, A, D].
 
     Args:
-        qkv_T3AD: Queries, keys and values of every token: [T tokens, 3, A heads, D numbers].
+        qkv_T3AD: Queries, keys and values of all tokens: [T tokens, 3, A heads, D components].
         boundaries: int32 [B + 1], the index of the first token of each sequence; the last item is T. A sequence may be
             empty.
         longest: The number of tokens of the longest sequence.
-        dropout: The probability that a weight is dropped; 0 outside training.
+        dropout: The probability that an attention weight is dropped; 0 outside training.
         window: A token attends to at most window // 2 tokens on each side, as in ModernBERT; None for all tokens.
-        causal: True if a token attends to itself and earlier tokens only.
+        causal: True if a token attends only to itself and earlier tokens.
     """
     if len(qkv_T3AD) == 0:  # a process without a share of the step: no kernel need take it
         return qkv_T3AD[:, 0]
@@ -88,9 +90,9 @@ def attend(
 
 
 def to_sight(reach: int, causal: bool) -> tuple[int, int]:
-    """Return how many tokens are seen to the left and to the right, given how many are seen on either side.
+    """Return how many tokens to the left and how many to the right a token attends to.
 
-    With `causal`, no token to the right is seen. A `reach` of -1 means all tokens.
+    `reach` is their number on either side; -1 means all tokens. With `causal`, the number to the right is 0.
     """
     return (reach, 0 if causal else reach)
 
@@ -146,13 +148,13 @@ def attend_by_runs(qkv_T3AD: Tensor, boundaries: Tensor, dropout: float, window:
 def attend_in_band(qkv_T3AD: Tensor, boundaries: Tensor, sight: tuple[int, int], dropout: float) -> Tensor:
     """Compute `attend` if each token sees a limited number of neighbors, from blocks of queries and the keys near them.
 
-    It takes T x (block + left + right) scores per head, instead of T x T.
+    It computes T x (block + left + right) scores per head, instead of T x T.
 
     Args:
         qkv_T3AD: Queries, keys and values, as in `attend`.
         boundaries: The first token of each sequence, as in `attend`.
         sight: The number of tokens seen to the left, and the number seen to the right.
-        dropout: The probability that a weight is dropped.
+        dropout: The probability that an attention weight is dropped.
     """
     num_tokens = len(qkv_T3AD)
     left, right = sight
@@ -194,8 +196,8 @@ def _mask_band(num_tokens: int, boundaries: Tensor, sight: tuple[int, int], bloc
 def _mask_near(queries: int, keys: int, sight: tuple[int, int], device: torch.device, first: int = 0) -> Tensor:
     """Mark the keys that each query sees: bool [Q, K].
 
-    Query positions begin at 0, and key positions at `first`. `sight` is the number of positions seen to the left, and
-    the number seen to the right.
+    Query positions start at 0, and key positions at `first`. `sight` contains the number of positions seen to the left
+    and the number seen to the right.
     """
     left, right = sight
     places_K = torch.arange(first, first + keys, device=device)
@@ -204,13 +206,13 @@ def _mask_near(queries: int, keys: int, sight: tuple[int, int], device: torch.de
 
 
 def _attend_dense(qkv_NL3AD: Tensor, mask: Tensor | None, dropout: float, is_causal: bool = False) -> Tensor:
-    """Compute attention over N sequences of the same length L, or padded to it: [N * L, A, D].
+    """Compute attention over N sequences that have the same length L or are padded to it: [N * L, A, D].
 
     Args:
         qkv_NL3AD: Queries, keys and values.
-        mask: True for keys that are seen, of a shape that broadcasts to [N, A, L, L]; None for all.
-        dropout: The probability that a weight is dropped.
-        is_causal: True if a token attends to itself and earlier tokens only.
+        mask: True for keys that are seen, of a shape that broadcasts to [N, A, L, L]; None if all are seen.
+        dropout: The probability that an attention weight is dropped.
+        is_causal: True if a token attends only to itself and earlier tokens.
     """
     q_NALD, k_NALD, v_NALD = qkv_NL3AD.permute(2, 0, 3, 1, 4).unbind(0)
     attended_NALD = F.scaled_dot_product_attention(
@@ -251,14 +253,14 @@ if HAS_CUDA:
 
 
 def compute_rotation(positions_T: Tensor, size: int, base: float) -> Tensor:
-    """Compute the rotary embeddings of all tokens, the cosines and then the sines of their angles: float32 [2, T, C].
+    """Compute the cosines and the sines of the rotary embedding angles of all tokens: float32 [2, T, C].
 
     C is half the size of a head.
 
     Args:
         positions_T: int64, the position of each token in its own sequence.
         size: The size of a head, which must be even.
-        base: The base of the angles: number c of a head is turned by position / base ** (2c / size).
+        base: The base of the angles. Component c of a head is rotated by position / base ** (2c / size).
     """
     assert size % 2 == 0, f"a head of {size} numbers has no points of the plane"
     powers_C = torch.arange(0, size, 2, dtype=torch.float32, device=positions_T.device) / size
@@ -267,11 +269,13 @@ def compute_rotation(positions_T: Tensor, size: int, base: float) -> Tensor:
 
 
 def rotate(qkv_T3AD: Tensor, rotation_2TC: Tensor) -> Tensor:
-    """Apply rotary embeddings to queries and keys, and return them with the unchanged values, in the same precision.
+    """Apply rotary embeddings to queries and keys, and return them together with the unchanged values.
+
+    The result has the shape and precision of `qkv_T3AD`.
 
     Args:
-        qkv_T3AD: Queries, keys and values of every token.
-        rotation_2TC: The rotary embeddings of every token, as `compute_rotation` returns them.
+        qkv_T3AD: Queries, keys and values of all tokens.
+        rotation_2TC: The cosines and sines for all tokens, as `compute_rotation` returns them.
     """
     assert rotation_2TC.dtype == torch.float32, f"a rotation in {rotation_2TC.dtype} has lost the places of tokens"
     cosines_T11C, sines_T11C = rotation_2TC[:, :, None, None].unbind(0)

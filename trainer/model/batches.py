@@ -1,9 +1,9 @@
-"""Batches as the model takes them: tokens of many sequences end to end, without padding, as tensors.
+"""Batches for the model: the tokens of many sequences, concatenated without padding, as tensors.
 
-A batch is as large as its examples, or filled to one of few shapes (`fill_batch`): a compiled model meets few of them
-then. What fills it are sequences of their own, so no example sees them, and neither losses nor counts do.
+A batch is as large as its examples, or padded to one of a few shapes (`fill_batch`), so that a compiled model needs few
+programs. Padding forms separate sequences, so it affects neither the examples nor losses and counts.
 
-Shapes: T tokens, B sequences, M points of the batch.
+Shapes: T tokens, B sequences, M points (token positions that the heads read).
 """
 
 from collections.abc import Callable, Mapping
@@ -26,12 +26,13 @@ class Batch:
     """A batch of sequences, concatenated without padding, as tensors.
 
     Attributes:
-        ids: int64 [T], the token ids of all sequences, with masks in place.
+        ids: int64 [T], the token ids of all sequences, after masking.
         segment_ids: int64 [T], 0 or 1.
         boundaries: int32 [B + 1], the index of the first token of each sequence; the last item is T.
         longest: The number of tokens of the longest sequence.
         points: int64 [M], the token positions that the heads read, as indices into the T tokens.
-        targets: Maps names to the values that predictions are compared with: [M], [B] or [T], as `Target.per` says.
+        targets: Maps names to the values that predictions are compared with. Their shape is [M], [B] or [T], depending
+            on `Target.per`.
     """
 
     ids: Tensor
@@ -60,7 +61,7 @@ class Batch:
     def locate_first_tokens(self) -> Tensor:
         """Return the index, among all T tokens, of the first token of each sequence: int32 [B].
 
-        The index of an empty sequence points to a token of another sequence.
+        The index for an empty sequence is that of another sequence's token.
         """
         return self.boundaries[:-1].clamp(max=len(self.ids) - 1)
 
@@ -94,7 +95,7 @@ def to_batch(gathered: GatheredExamples, reads: HeadInputs) -> Batch:
 
     Args:
         gathered: The examples.
-        reads: The targets, and the token positions that heads read, as the objective's `read` returned them.
+        reads: The targets and the token positions that heads read, as returned by the objective's `read`.
     """
     second = np.repeat(gathered.offsets[:-1] + gathered.boundary, np.diff(gathered.offsets))
     return Batch(

@@ -1,16 +1,16 @@
-"""The student and its teacher: a model of masked tokens that learns from another one's answers.
+"""Distillation: a masked language model (the student) that learns from the predictions of another one (the teacher).
 
-The teacher is not a module of the student: it is in none of its states, parameters and counts, neither sharded with it
-nor exported, and `train()` does not reach it. Every process holds all of it, in the precision of the matrices, on the
-device of the training: for a teacher like BERT-large 0.7 GB in bfloat16, and nothing is gathered for it.
+The teacher is not a submodule of the student. It does not appear in the student's state, parameters or counts, is
+neither sharded nor exported with it, and is not affected by `train()`. Every process holds the whole teacher on its
+device, in the precision of the matrices. A teacher like BERT-large takes 0.7 GB in bfloat16, and is never gathered.
 
-Logits over the vocabulary are never held for all tokens: those of both are made, compared and differentiated for
-CHUNK tokens at a time. The gradient of the divergence is p - q, so it is made in the forward pass from what is there,
-and no product is computed twice.
+Vocabulary logits are never held for all tokens. For CHUNK tokens at a time, the logits of both models are computed,
+compared and differentiated. The gradient of the divergence is p - q, so the forward pass computes it from the
+probabilities that it has, and no product is computed twice.
 
-Cost: of a step beyond that of masked tokens: the teacher's forward pass, the product of every token with the vocabulary
-for both, twice more backward for the student; memory of six CHUNK x vocabulary tensors and of the word embeddings'
-gradient.
+Cost of a step, in addition to that of a masked model: the teacher's forward pass; the product of every token with the
+vocabulary for both models, and twice more in the student's backward pass; memory for six CHUNK x vocabulary tensors and
+for the gradient of the word embeddings.
 """
 
 from typing import Any, cast
@@ -73,7 +73,7 @@ class DistilledModel(MaskedModel):
                 layer.compile()
 
     def count_macs(self, lengths: Int64s, places: int) -> Macs:
-        """Count the multiply-accumulates of the student, with its head, and of the teacher, which count as frozen ones.
+        """Count the multiply-accumulates of the student with its head, and those of the teacher as frozen ones.
 
         Args:
             lengths: int64 [B], the lengths of the sequences.
@@ -88,10 +88,10 @@ class DistilledModel(MaskedModel):
         return Macs(ours, theirs.count_macs(lengths) + theirs.count_vocabulary_head_macs(compared))
 
     def sum_losses(self, batch: Batch) -> Tensor:
-        """Sum the losses of masked tokens, token distributions and hidden states over a batch: float32 [terms, 2].
+        """Sum the masked-token loss and the losses that compare student and teacher over a batch: float32 [terms, 2].
 
-        Each row has the summed loss and the number of right predictions, which is 0 for the comparisons with the
-        teacher.
+        Student and teacher differ in their token distributions and hidden states. Each row has a summed loss and the
+        number of correct predictions, which is 0 for these two losses.
         """
         ours_TH = self.encoder(batch)
         masked_MH, words_VE = ours_TH.index_select(0, batch.points), self.encoder.embeddings.word.weight
@@ -106,7 +106,7 @@ class DistilledModel(MaskedModel):
         return JudgedBatch(self._with_teacher(masked, ours_TH, batch), masked_MV.argmax(-1))
 
     def _with_teacher(self, masked: Tensor, ours_TH: Tensor, batch: Batch) -> Tensor:
-        """Add the sums of the terms that compare student and teacher to the masked-token sums: [terms, 2].
+        """Append the sums of the distillation losses to the sums of the masked-token loss: [terms, 2].
 
         Args:
             masked: [2], the sums of the masked-token term.
@@ -124,10 +124,9 @@ class DistilledModel(MaskedModel):
         return torch.stack(sums)
 
     def _compute_divergence(self, ours_TH: Tensor, theirs_TH: Tensor, batch: Batch) -> Tensor:
-        """Sum the divergence between the token distributions of student and teacher over all tokens.
+        """Sum the divergence between the token distributions of student and teacher over all tokens except padding.
 
-        `ours_TH` and `theirs_TH` are the hidden states of student and teacher. Padding does not count. The result is a
-        scalar.
+        `ours_TH` and `theirs_TH` are the hidden states of student and teacher. The result is a scalar tensor.
         """
         assert self.teacher is not None
         teacher = self.teacher
@@ -142,9 +141,9 @@ class DistilledModel(MaskedModel):
 
 
 def _sum_angles(ours_TH: Tensor, theirs_TH: Tensor, batch: Batch) -> Tensor:
-    """Sum the cosine distance between the hidden states of student and teacher over all tokens that are not padding.
+    """Sum the cosine distance between the hidden states of student and teacher over all tokens except padding.
 
-    `ours_TH` and `theirs_TH` are the hidden states. The result is a scalar tensor.
+    `ours_TH` and `theirs_TH` are the hidden states of student and teacher. The result is a scalar tensor.
     """
     cosines_T = F.cosine_similarity(to_float32_or_more(ours_TH), to_float32_or_more(theirs_TH), dim=-1)
     return ((1 - cosines_T) * batch.targets[PRESENT]).sum()
@@ -191,9 +190,9 @@ class _Divergence(torch.autograd.Function):
         """Compute the summed divergence as a scalar tensor, and save the student's gradients for `backward`.
 
         Args:
-            context: Torch's object for what `backward` needs.
+            context: Torch's object that stores what `backward` needs.
             ours_NE, words_VE, bias_V: The student's vectors before the decoder, decoder weights and decoder bias.
-            theirs_NE, their_words_VE, their_bias_V: Those of the teacher.
+            theirs_NE, their_words_VE, their_bias_V: The same tensors of the teacher.
             counted_N: 1 for each token that counts, 0 for the others.
             temperature: The number by which logits are divided.
             chunk: The number of tokens whose logits are held in memory at a time.
@@ -255,9 +254,10 @@ def copy_teacher(student: DistilledModel, teacher: MaskedModel) -> tuple[int, ..
 
 
 def _copy_embeddings(ours: TransformerEncoder, theirs: TransformerEncoder) -> None:
-    """Copy the teacher's (`theirs`) embeddings to the student (`ours`).
+    """Copy the embeddings of the teacher (`theirs`) to the student (`ours`).
 
-    Word embeddings and norm are copied whole, and of position and segment tables the rows that both have.
+    The word embeddings and the norm are copied completely. Of the position and segment tables, only the rows that both
+    models have are copied.
     """
     mine, given = ours.embeddings, theirs.embeddings
     _copy_module(mine.word, given.word)

@@ -1,14 +1,13 @@
-"""The encoder: ids of many sequences end to end in, one vector for every token out; no padding anywhere.
+"""The encoder: it takes the ids of concatenated sequences and returns one vector per token, without any padding.
 
-Embeddings of word, position and segment, then layers of self-attention and feed-forward, each with its residual and
-LayerNorm after it (Vaswani et al. 2017, section 3.1; Devlin et al. 2018, section 3) or before it. What differs between
-families is in the `EncoderShape`; the code asks for no name.
+Word, position and segment embeddings are followed by layers of self-attention and feed-forward, each with a residual
+and LayerNorm after it (Vaswani et al. 2017, section 3.1; Devlin et al. 2018, section 3) or before it. The
+`EncoderShape` describes all differences between families; the code never checks a family's name.
 
-A layer is called with (hidden, boundaries, longest, turns) and can be compiled, checkpointed and sharded by itself;
-layers
-that share their weights are one module, called as often as there are layers. Modules can be made on the meta device;
-weights come from `init_weights` or a checkpoint. First weights of BERT-base take 1.0 s: matrices begin as the family
-draws them, biases as 0, norms as 1 and 0.
+A layer is called with (hidden, boundaries, longest, turns), and can be compiled, checkpointed and sharded by itself.
+Layers that share their weights are one module, which is called once per layer. Modules can be created on the meta
+device. Weights come from `init_weights` or a checkpoint. Initializing BERT-base takes 1.0 s: the family defines how
+matrices are drawn, biases are 0, and norms have weight 1 and bias 0.
 """
 
 from collections.abc import Callable, Mapping
@@ -41,7 +40,7 @@ def build_norm(size: int, shape: EncoderShape) -> nn.LayerNorm:
 
 
 class Embeddings(nn.Module):
-    """Embedding layer: the sum of word embeddings and, where tables exist, of position and segment embeddings."""
+    """Embedding layer: the sum of word embeddings and, if there are such tables, position and segment embeddings."""
 
     def __init__(self, shape: EncoderShape) -> None:
         super().__init__()
@@ -153,7 +152,8 @@ class TransformerEncoder(nn.Module):
 
         Args:
             shape: The sizes and constants of the encoder.
-            embeds: False to create no embeddings; `forward` must then be given those of another encoder.
+            embeds: False to create no embedding layer. The embeddings of another encoder must then be passed to
+                `forward`.
         """
         super().__init__()
         self.shape = shape
@@ -194,9 +194,9 @@ class TransformerEncoder(nn.Module):
         return hidden_TH
 
     def list_hidden_states(self, batch: Batch) -> list[Tensor]:
-        """Compute the input of the first layer, then the output of each layer: layers + 1 tensors [T, H].
+        """Compute the input of the first layer and the output of each layer, as a list of layers + 1 tensors [T, H].
 
-        The last output is taken after the norm.
+        The last output is taken after the final norm, if there is one.
         """
         states = list[Tensor]()
         self(batch, states=states)
@@ -237,7 +237,7 @@ def fill_sinusoids(weight: Tensor, deviation: float) -> None:
     """Fill a table of positions with sinusoids, in place (Vaswani et al. 2017, section 3.5).
 
     Row p has sin(p / 10000^(2i/E)) in column 2i and the cosine in column 2i + 1, scaled so that the root of their mean
-    square is `deviation`. Near rows are then alike, which random rows have yet to learn.
+    square is `deviation`. So nearby rows are similar from the start, which random rows would have to learn.
 
     Args:
         weight: The table: [positions, E].

@@ -1,8 +1,8 @@
-"""The model that guesses masked words, with its heads: of words, and of pairs if there are such.
+"""The model that predicts masked tokens, with a masked-token head and, if there are pair labels, a pair head.
 
-The masked head is given only the vectors of masked tokens, some 15 % of all: its product with the vocabulary is
-the largest of a small model. It owns no decoder: the word embeddings are handed to it, so the tie (Press, Wolf 2017)
-cannot come undone, and one parameter has one name.
+The masked-token head gets only the vectors of masked tokens, some 15 % of all, because its product with the vocabulary
+is the largest of a small model. It has no decoder weights: the word embeddings are passed to it, so that the two remain
+tied (Press, Wolf 2017) and each parameter has one name.
 """
 
 import torch
@@ -35,7 +35,7 @@ class MaskedHead(nn.Module):
         self.bias = nn.Parameter(torch.zeros(shape.vocab_size))
 
     def forward(self, hidden_MH: Tensor, words_VE: Tensor, targets_M: Tensor | None = None) -> Tensor:
-        """Compute the vocabulary logits [M, V] or, if targets are given, their `sum_loss` [2].
+        """Compute the vocabulary logits [M, V] or, if targets are given, the result of `sum_loss` [2].
 
         When compiled with targets, the logits are never copied to memory.
 
@@ -54,7 +54,7 @@ class MaskedHead(nn.Module):
 
 
 def compute_logits(vectors_ME: Tensor, words_VE: Tensor, bias_V: Tensor) -> Tensor:
-    """Multiply vectors before the decoder by the word embeddings and add the bias of each token: [M, V].
+    """Multiply vectors by the word embeddings, which serve as decoder, and add the bias of each token: [M, V].
 
     On CUDA the word embeddings are padded with zero rows to a multiple of ROW_MULTIPLE, which is several times faster
     than an odd number of rows. The padding is cut from the result, so no weight, softmax or file contains such rows.
@@ -110,9 +110,9 @@ class MaskedModel(Objective):
         self.pair_head = pair_head
 
     def sum_losses(self, batch: Batch) -> Tensor:
-        """Sum the losses of masked tokens and, if there is a pair head, of pairs, over a batch: float32 [terms, 2].
+        """Sum the masked-token loss and, if there is a pair head, the pair loss over a batch: float32 [terms, 2].
 
-        Each row has the summed loss and the number of right predictions.
+        Each row has the summed loss and the number of correct predictions.
         """
         hidden_TH = self.encoder(batch)
         masked_MH = hidden_TH.index_select(0, batch.points)
@@ -155,7 +155,7 @@ class MaskedModel(Objective):
         return self.compute_logits(batch)[0]
 
     def compute_logits(self, batch: Batch) -> tuple[Tensor, Tensor | None]:
-        """Compute the logits of masked tokens [M, V] and of pairs [B, 2]; None for pairs if there is no pair head.
+        """Compute the logits of masked tokens [M, V] and of pairs [B, 2]. The latter are None if there is no pair head.
 
         Do not call this on a sharded model, because only `forward` gathers its weights.
         """

@@ -1,24 +1,25 @@
-"""The module that learns: the one root, which owns encoders and heads and defines the terms of the loss.
+"""The root module of training, which owns encoders and heads and defines the terms of the loss.
 
-Only its `forward` is called during training: when it is sharded, that gathers its weights.
+During training only its `forward` is called, because that gathers the weights if the module is sharded.
 
-Model FLOPs of a step follow only from sizes and lengths, and are a share of what a device can do at most (MFU):
+The model FLOPs of a step depend only on sizes and lengths. Their ratio to the peak FLOPs of the device is the model
+FLOPs utilization (MFU):
 
-    FLOPs = 2 a multiplication with its addition (MAC), 3 times: forward, and in the backward pass one for the weights
-            and one for what they were multiplied with; of a frozen teacher only forward
+    FLOPs = 2 per multiply-accumulate (MAC), 3 times: in the forward pass and, in the backward pass, for the gradients
+            of weights and of inputs; for a frozen teacher, only in the forward pass
 
-    MACs of an encoder    tokens x embedding size x hidden size, where these differ
+    MACs of an encoder    tokens x embedding size x hidden size, if these sizes differ
       and in each layer   tokens x hidden size x (4 hidden sizes + 2 or, gated, 3 feed-forward sizes)
-                          + 2 x hidden size x pairs of a token and one it attends to
-    MACs of a head        places it reads x its matrices, the vocabulary's included
+                          + 2 x hidden size x number of (token, attended token) pairs
+    MACs of a head        positions it reads x its matrices, including the projection onto the vocabulary
 
-Counted are real tokens, at their own lengths: what fills a batch is waste. A layer that is shared counts each time it
-is gone through; a window counts the pairs inside it, a causal layer the pairs of a token with those it may see. Not
-counted are biases, norms, activations, softmax, looking up embeddings, the optimizer and what activation checkpointing
-or FlashAttention compute again: as in Chowdhery et al. 2022, appendix B, who named it MFU.
+Only real tokens count, not padding. A shared layer counts each time it is applied. With a window or in a causal layer,
+only the pairs of tokens that attend to each other count. Biases, norms, activations, softmax, embedding lookups, the
+optimizer, and what activation checkpointing or FlashAttention recompute do not count, as in Chowdhery et al. 2022,
+appendix B, who introduced MFU.
 
-Promise: without windows and causal layers these are exactly the products that torch's `FlopCounterMode` counts in
-forward and backward.
+Promise: without windows and causal layers, these are exactly the products that torch's `FlopCounterMode` counts in
+forward and backward passes.
 """
 
 import importlib
@@ -109,7 +110,7 @@ class JudgedBatch(NamedTuple):
         guesses: int64 [M], the most probable token at each position to predict; None if the objective predicts no
             tokens.
         measures: float64 [num_measures], to be summed over batches and processes; None if there is nothing to sum.
-        answers: The predictions of a task's model; None for other models.
+        answers: The predictions of a task model; None for other models.
     """
 
     sums: Tensor
@@ -126,7 +127,8 @@ class Objective(nn.Module):
     of this module.
 
     Attributes:
-        num_measures: The number of values besides losses that an evaluation sums and passes to `compute_figures`.
+        num_measures: The number of sums, other than losses, that an evaluation collects and passes to
+            `compute_figures`.
         terms: The terms of the loss.
     """
 
@@ -139,9 +141,9 @@ class Objective(nn.Module):
 
     @abstractmethod
     def sum_losses(self, batch: Batch) -> Tensor:
-        """Sum the loss of each term over a batch, and count the right predictions: float32 [terms, 2].
+        """Sum the loss of each term over a batch, and count the correct predictions: float32 [terms, 2].
 
-        The sums are not divided: the training loop divides them by the counts of the whole step.
+        The sums are not divided here, because the training loop divides them by the counts of the whole step.
         """
 
     def answer(self, batch: Batch) -> Tensor:
@@ -153,7 +155,7 @@ class Objective(nn.Module):
         raise NotImplementedError(f"{type(self).__name__} says nothing but its losses")
 
     def count_macs(self, lengths: Int64s, places: int) -> Macs:
-        """Count the multiply-accumulates of a forward pass, of trainable and of frozen parameters.
+        """Count the multiply-accumulates of a forward pass, separately for trainable and frozen parameters.
 
         The default implementation returns zero; the log then does not report device utilization.
 
@@ -171,7 +173,7 @@ class Objective(nn.Module):
         return JudgedBatch(self.sum_losses(batch), None)
 
     def compute_figures(self, measures: Float64s) -> dict[str, float]:
-        """Compute further scores of an evaluation from the objective's own sums, by name. The default is none.
+        """Compute additional evaluation scores, by name, from the objective's own sums. By default there are none.
 
         `measures` is float64 [num_measures], summed over all batches and processes.
         """
@@ -194,14 +196,14 @@ class Objective(nn.Module):
         return [module for module in self.children() if isinstance(module, TransformerEncoder)]
 
     def list_shard_groups(self) -> list[nn.Module]:
-        """Return the modules to compile, recompute and divide among processes one by one.
+        """Return the modules that are compiled, recomputed and divided among processes individually.
 
-        The other modules are divided together.
+        The remaining modules are divided as one group.
         """
         return [layer for encoder in self.list_encoders() if not encoder.shares_layers for layer in encoder.layers]
 
     def list_shared_parts(self) -> list[nn.Module]:
-        """Return the modules to compile and recompute one by one, but to divide among processes with the others.
+        """Return the modules that are compiled and recomputed individually, but divided among processes with the rest.
 
         These modules are called several times in each pass.
         """
@@ -236,11 +238,11 @@ def build_model(settings: ModelSettings, inputs: ModelInputs) -> Objective:
 
 
 def sum_loss(logits: Tensor, targets: Tensor) -> Tensor:
-    """Sum the cross-entropy over targets, and count the targets with the highest logit: float32 [2], in this order.
+    """Sum the cross-entropy, and count the targets that have the highest logit: float32 [2], in this order.
 
     Args:
         logits: [N, C], the logits of C classes.
-        targets: int64 [N], the index of the right class. Targets equal to IGNORED are omitted.
+        targets: int64 [N], the index of the correct class. Targets equal to IGNORED are omitted.
     """
     return sum_loss_and_guess(logits, targets)[0]
 
@@ -256,7 +258,7 @@ def sum_loss_and_guess(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]
 
 
 def sum_loss_of_words(head: nn.Module, hidden_MH: Tensor, words_VE: Tensor, targets_M: Tensor) -> Tensor:
-    """Compute the `sum_loss` of a `MaskedHead` in chunks of token positions: float32 [2].
+    """Compute the summed loss and the correct predictions of a `MaskedHead`, in chunks of positions: float32 [2].
 
     Args:
         head: The masked-token head.
@@ -295,7 +297,7 @@ def add_stretches(sums: Sequence[Tensor]) -> Tensor:
 
 
 def count_parameters(model: nn.Module) -> int:
-    """Count the trainable values of a model. Shared parameters count once."""
+    """Count the trainable parameter values of a model. Shared parameters count once."""
     return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
 
 

@@ -1,10 +1,11 @@
-"""The model that tells replaced tokens from original ones: ELECTRA's generator and discriminator.
+"""The model that distinguishes replaced tokens from original ones: ELECTRA's generator and discriminator.
 
-Both read the same embeddings, which the discriminator owns; the generator has layers and a masked head of its own.
+Both use the same embeddings, which belong to the discriminator. The generator has its own layers and masked-token head.
 
-A token is drawn by the inverse of the distribution: the first one at which the sum of probabilities passes the number
-that came with the masked token. Probabilities are summed as whole numbers of 2^-30, so the sum does not depend on the
-order in which a device adds; a token of less than 2^-31 is never drawn. Nothing waits for the device.
+Tokens are drawn by inverse transform sampling: the drawn token is the first one at which the cumulative probability
+exceeds the random number of the masked token. Probabilities are summed as integer multiples of 2^-30, so the sum does
+not depend on the order of addition. A token with a probability below 2^-31 is never drawn. Nothing waits for the
+device.
 """
 
 from dataclasses import replace
@@ -41,7 +42,7 @@ class ReplacedHead(nn.Module):
         self.decision = nn.Linear(shape.hidden_size, 1)
 
     def forward(self, hidden_TH: Tensor) -> Tensor:
-        """Compute a logit for each token, which is positive if the token seems to be replaced: [T]."""
+        """Compute a logit for each token, which is positive if the token was probably replaced: [T]."""
         logits_T1: Tensor = self.decision(self.activation(self.dense(hidden_TH)))
         return logits_T1.squeeze(-1)
 
@@ -50,9 +51,9 @@ class JointAnswers(NamedTuple):
     """The predictions of generator and discriminator for a batch.
 
     Attributes:
-        masked: float32 [2], the `sum_loss` of the generator.
+        masked: float32 [2], the generator's summed loss and number of correct predictions.
         guesses: int64 [M], the generator's most probable token at each masked position.
-        logits: float32 [T], the discriminator's logits that each token was replaced.
+        logits: float32 [T], the discriminator's logit for whether each token was replaced.
         replaced: bool [T], True for tokens that were replaced.
     """
 
@@ -63,7 +64,7 @@ class JointAnswers(NamedTuple):
 
 
 class ReplacedModel(Objective):
-    """ELECTRA's discriminator (an encoder with a replaced-token head) and generator (one with a masked-token head)."""
+    """ELECTRA: a discriminator (encoder and replaced-token head) and a generator (encoder and masked-token head)."""
 
     num_measures = 2 * BINS
 
@@ -85,7 +86,7 @@ class ReplacedModel(Objective):
     def sum_losses(self, batch: Batch) -> Tensor:
         """Sum the losses of the generator (masked tokens) and of the discriminator (all tokens) over a batch: [2, 2].
 
-        Each row has the summed loss and the number of right predictions.
+        Each row has the summed loss and the number of correct predictions.
         """
         return self._sum_losses(self.answer_jointly(batch), batch)
 
@@ -99,7 +100,7 @@ class ReplacedModel(Objective):
         return JudgedBatch(self._sum_losses(answers, batch), answers.guesses, ranked)
 
     def compute_figures(self, measures: Float64s) -> dict[str, float]:
-        """Compute the area under the ROC curve of replaced tokens, as a dictionary with the key "replaced_auc".
+        """Compute the area under the ROC curve for replaced tokens, as a dictionary with the key "replaced_auc".
 
         The dictionary is empty unless there are both replaced and original tokens. `measures` is the sum of
         `count_ranks` results.
@@ -140,7 +141,7 @@ class ReplacedModel(Objective):
         return JointAnswers(masked, guesses_M, self.answer(replace(batch, ids=ids_T)), replaced_T)
 
     def _guess_and_draw(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        """Compute the generator's `sum_loss` [2], its most probable tokens [M] and the tokens drawn from it [M]."""
+        """Return the generator's loss and number correct [2], its most probable tokens [M] and drawn tokens [M]."""
 
         def of_stretch(hidden_MH: Tensor, targets_M: Tensor, numbers_M: Tensor) -> tuple[Tensor, Tensor, Tensor]:
             logits_MV = self._compute_logits(hidden_MH)
@@ -178,7 +179,7 @@ class ReplacedModel(Objective):
         return draw_tokens((masked_MV.float() / self.objective.temperature).softmax(-1), numbers_M)
 
     def answer(self, batch: Batch) -> Tensor:
-        """Compute the discriminator's logit for each token, which is positive if the token seems to be replaced.
+        """Compute the discriminator's logit for each token, which is positive if the token was probably replaced.
 
         The result is float32 [T].
         """
@@ -190,7 +191,7 @@ def draw_tokens(probabilities_MV: Tensor, numbers_M: Tensor) -> Tensor:
     """Draw a token from each distribution by inverse transform sampling: int64 [M].
 
     Args:
-        probabilities_MV: One distribution over the vocabulary in each row.
+        probabilities_MV: A distribution over the vocabulary in each row.
         numbers_M: A number in [0, 1) for each row, which determines the drawn token.
     """
     sums_MV = (probabilities_MV * UNITS).round().int().cumsum(-1, dtype=torch.int32)
@@ -215,10 +216,10 @@ def count_ranks(logits_T: Tensor, replaced_T: Tensor, present_T: Tensor) -> Tens
 
 
 def compute_area(counts: Float64s) -> float | None:
-    """Compute the area under the ROC curve, the probability that a replaced token has a higher logit than another one.
+    """Compute the area under the ROC curve: the probability that a replaced token has a higher logit than another one.
 
-    Return None if there are no tokens of one kind. Two tokens in the same bin count as one half, so the error is at
-    most half the share of such pairs.
+    Return None if there are no tokens of one kind. A pair of tokens in the same bin counts as one half, so the error is
+    at most half the fraction of such pairs.
 
     Args:
         counts: The summed results of `count_ranks`.

@@ -1,5 +1,5 @@
-"""The training objectives, as settings; no torch.
+"""The settings of training objectives; no torch.
 
-`contract.py` defines an objective, one file holds each; `trainer.settings.model` finds them by name. The module that
-learns (encoders, heads, losses) is made by a function that its settings name, and lies in `trainer.model`.
+`contract.py` defines what an objective is. Each objective has a file, and `trainer.settings.model` finds it by name.
+The settings name the class of the module to train (encoders, heads, losses), which is in `trainer.model`.
 """

@@ -1,16 +1,16 @@
-"""Objectives: the terms of a loss, what its heads read of an example, and by what each term is divided.
+"""Objectives: the terms of a loss, what the heads read from an example, and by what each term is divided.
 
-An objective is a frozen dataclass; its fields are keys of the recipe's `[model.objective]` table besides `kind`. One
-more is a file with such a class and a row in `trainer.settings.model`; or a class of an installed package, under
-the entry point `cloze.objectives`:
+An objective is a frozen dataclass whose fields are the keys of the recipe's `[model.objective]` table other than
+`kind`. To add one, write a file with such a class and add a row to `trainer.settings.model`, or publish the class in a
+package with an entry point in `cloze.objectives`:
 
     [project.entry-points."cloze.objectives"]
     order = "my_package:OrderObjective"
 
-None of it may import torch, because the flow reads it. What does is in what `builder` names, a
-`trainer.model.objective.Objective`.
+The class must not import torch, because the flow uses it. Its `builder` names the class of the module to train, a
+`trainer.model.objective.Objective`, which may import torch.
 
-Shapes: T tokens, B sequences, M points of a batch.
+Shapes: T tokens, B sequences, M points (token positions that the heads read).
 """
 
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ class Term(NamedTuple):
     Attributes:
         name: The name in metrics, as in `{name}_loss` and `{name}_accuracy`.
         weight: The factor by which the term's mean is multiplied in the loss.
-        has_rights: True if each prediction is either right or wrong, so that the term has an accuracy.
+        has_rights: True if each prediction is either correct or wrong, so that the term has an accuracy.
         has_area: True if an evaluation computes the area under the ROC curve, as `{name}_auc`.
     """
 
@@ -47,9 +47,8 @@ class Target(NamedTuple):
     """The values that the predictions for a batch are compared with.
 
     Attributes:
-        values: An array of [M], [B] or [T].
-        per: The unit that has one value: "point" (a token position that heads read, [M]), "sequence" [B] or "token"
-            [T].
+        values: An array of shape [M], [B] or [T].
+        per: What has one value each: "point" (a token position that heads read, [M]), "sequence" [B] or "token" [T].
         fill: The value for padding.
     """
 
@@ -64,8 +63,8 @@ class HeadInputs(NamedTuple):
     Attributes:
         points: int64 [M], the token positions that the heads read, as indices into the batch's T tokens.
         targets: The targets by name.
-        guessed: [M], the id of the token to predict at each of these positions. The loss of guessing by frequency is
-            computed from them.
+        guessed: [M], the id of the token to predict at each of these positions. They are used to compute the loss of
+            guessing by frequency.
     """
 
     points: Int64s
@@ -77,13 +76,14 @@ class ModelPart(NamedTuple):
     """A part of a model that is exported to a folder.
 
     Attributes:
-        folder: The subfolder of the export; "" for the export folder.
-        encoder: The module's attribute that holds the encoder.
-        heads: Maps the module's attributes that hold heads to the names of these heads in the family.
+        folder: The subfolder of the export; "" for the export folder itself.
+        encoder: The name of the module's attribute that holds the encoder.
+        heads: Maps the names of the module's attributes that hold heads to the family's names of these heads.
         architecture: The key of the part's class in `Names.architectures` of the family.
         config: Additional keys of the part's configuration.
-        embeddings: The module's attribute with another encoder whose embeddings this part uses; "" if it has its own.
-        width: The hidden size as a share of the model's; None for the share that the family gives for the size.
+        embeddings: The name of the module's attribute with another encoder whose embeddings this part uses; "" if it
+            has its own.
+        width: The ratio of the part's hidden size to the model's; None for the family's ratio for the model's size.
     """
 
     folder: str
@@ -116,14 +116,17 @@ class ObjectiveSettings(Protocol):
 
         Args:
             what: The name of the shards in the message, a plural such as "The shards wiki".
-            facts: The facts in the shards' manifest, such as `masking`.
+            facts: The `facts` dictionary in the shards' manifest, with keys such as `masking`.
         """
 
     def list_terms(self, family: Family, inputs: ModelInputs) -> tuple[Term, ...]:
-        """Return the terms of the loss, in the order of all sums and counts, for a model of a family and its inputs."""
+        """Return the terms of the loss for a model of the given family with the given inputs.
+
+        All sums and counts have the same order as these terms.
+        """
 
     def read(self, gathered: GatheredExamples, terms: tuple[Term, ...], seed: int) -> HeadInputs:
-        """Return the token positions and targets that the heads read from some examples.
+        """Return the token positions and targets that the heads read from a batch of examples.
 
         The result must depend only on the arguments.
 
@@ -134,10 +137,10 @@ class ObjectiveSettings(Protocol):
         """
 
     def count_targets(self, gathered: GatheredExamples, terms: tuple[Term, ...]) -> tuple[int, ...]:
-        """Count the targets of each term in some examples, in the order of the terms.
+        """Count the targets of each term in a batch of examples, in the order of the terms.
 
         The summed loss of a term is divided by the total of this number over the step.
         """
 
     def list_parts(self, family: Family, inputs: ModelInputs) -> tuple[ModelPart, ...]:
-        """Return the parts of the model to export, each to its own folder. The first one is the model itself."""
+        """Return the parts of the model to export, each to its own folder. The first one is the main model."""

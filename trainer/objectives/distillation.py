@@ -1,14 +1,16 @@
-"""Learning from what a teacher answers (Hinton et al. 2015), as DistilBERT did (Sanh et al. 2019, section 3).
+"""Distillation from a teacher (Hinton et al. 2015), as for DistilBERT (Sanh et al. 2019, section 3).
 
-A model that is trained already, and no longer learns, reads the same tokens. Compared are, in the order of the terms:
+The teacher is already trained, is frozen, and reads the same tokens as the student. The terms of the loss are, in
+order:
 
-    masked  the words under the masks, as without a teacher
-    soft    KL of the teacher's distribution over the vocabulary from the student's, both of logits / temperature, times
-            the square of the temperature; of every token
-    cosine  1 - cosine of the last vectors of both, of every token
+    masked  cross-entropy of the masked tokens, as without a teacher
+    soft    KL(teacher || student) of the distributions over the vocabulary, from logits / temperature, times the square
+            of the temperature; for every token
+    cosine  1 - cosine similarity of the last hidden states of both; for every token
 
-The student begins with layers of its teacher, its embeddings (those of segments only if it has a table of them) and
-its head. The weights are those of the authors' README for one GPU; in their example for several each is a third.
+The student starts with layers of its teacher, and with the teacher's embeddings (segment embeddings only if the student
+has them) and head. The default weights of the terms are those in the authors' README for one GPU; in their example for
+several GPUs, each is a third.
 """
 
 from collections.abc import Sequence
@@ -49,8 +51,8 @@ class DistillationObjective(MaskedObjective):
                  store ("models/NAME" or "models/NAME/FINGERPRINT") or a release (STORE@NAME). It is not recorded in the
                  finished model
     temperature: number by which the logits of both models are divided before they are compared
-    soft, masked, cosine: weights of the loss terms; a term of weight 0 is omitted, except that of masked tokens
-    layers:      zero-based numbers of the teacher's layers that initialize the student's; None: spread evenly (for 6 of
+    soft, masked, cosine: weights of the loss terms; a term of weight 0 is omitted, except the one for masked tokens
+    layers:      zero-based indices of the teacher's layers that initialize the student's; None: spread evenly (for 6 of
                  12: 0, 2, 4, 7, 9, 11); an empty list: the student starts with random weights
     """
 
@@ -76,7 +78,7 @@ class DistillationObjective(MaskedObjective):
             )
 
     def check(self, family: Family) -> None:
-        """Raise InputError if models of the family have no masked-token head, which student and teacher need."""
+        """Raise InputError if the family has no masked-token head, which both student and teacher need."""
         if "masked" not in family.names.architectures:
             raise InputError(f'A {family.name} has no head of words, which objective "distillation" compares.')
 
@@ -100,7 +102,7 @@ class DistillationObjective(MaskedObjective):
         return HeadInputs(gathered.masked, targets, gathered.targets)
 
     def count_targets(self, gathered: GatheredExamples, terms: tuple[Term, ...]) -> tuple[int, ...]:
-        """Count the masked tokens for the masked-token term, and all tokens for the comparisons with the teacher."""
+        """Count the masked tokens for the masked-token term, and all tokens for the other terms."""
         masked, every = len(gathered.masked), len(gathered.ids)
         return tuple(masked if term.name == MASKED.name else every for term in terms)
 
@@ -144,7 +146,7 @@ class DistillationObjective(MaskedObjective):
         return chosen
 
     def check_vectors(self, student: EncoderShape, teacher: EncoderShape) -> None:
-        """Raise InputError if hidden states are compared ("cosine" has a weight) but differ in size."""
+        """Raise InputError if hidden states are to be compared ("cosine" has a weight) but differ in size."""
         if self.cosine and student.hidden_size != teacher.hidden_size:
             raise InputError(
                 f"The student's hidden_size is {student.hidden_size} and its teacher's {teacher.hidden_size}, so their "
@@ -153,7 +155,7 @@ class DistillationObjective(MaskedObjective):
 
 
 def spread_layers(num_layers: int, num_chosen: int) -> tuple[int, ...]:
-    """Choose a number of layers spread evenly from the first to the last, and return their zero-based indices.
+    """Choose the given number of layers, spread evenly from the first to the last, and return their zero-based indices.
 
     >>> spread_layers(12, 6), spread_layers(24, 4), spread_layers(6, 1)
     ((0, 2, 4, 7, 9, 11), (0, 8, 15, 23), (0,))
@@ -163,9 +165,9 @@ def spread_layers(num_layers: int, num_chosen: int) -> tuple[int, ...]:
 
 
 def find_different_token(ours: Sequence[str], theirs: Sequence[str]) -> int | None:
-    """Find the first id at which two vocabularies, lists of tokens by id, differ. Return None if they are equal.
+    """Return the first id at which two vocabularies differ, or None if they are equal.
 
-    If they differ in length, the length of the shorter one is returned.
+    A vocabulary is a list of tokens, ordered by id. If one is a prefix of the other, its length is returned.
     """
     if len(ours) != len(theirs):
         return min(len(ours), len(theirs))

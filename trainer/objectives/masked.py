@@ -1,7 +1,7 @@
-"""Guessing masked tokens (Devlin et al. 2018, section 3.1), and the label of pairs if the examples have one.
+"""Prediction of masked tokens (Devlin et al. 2018, section 3.1) and, if the examples have pair labels, of these labels.
 
-The label is that of the shards: whether the second segment follows the first (Devlin et al. 2018), or whether the two
-are in order (Lan et al. 2020, section 3.1).
+The shards determine what a label means: whether the second segment follows the first (Devlin et al. 2018), or whether
+the two are in order (Lan et al. 2020, section 3.1).
 """
 
 from collections.abc import Mapping
@@ -42,7 +42,7 @@ class MaskedObjective:
             )
 
     def list_terms(self, family: Family, inputs: ModelInputs) -> tuple[Term, ...]:
-        """Return the loss term of masked tokens and, if family and examples have pairs, the loss term of pairs."""
+        """Return the loss term for masked tokens and, if family and examples have pairs, the one for pair labels."""
         return (MASKED, PAIR) if family.has_pairs(inputs) else (MASKED,)
 
     def read(self, gathered: GatheredExamples, terms: tuple[Term, ...], seed: int) -> HeadInputs:

@@ -1,11 +1,11 @@
-"""Telling replaced tokens from original ones (Clark et al. 2020, section 3): a generator and a discriminator.
+"""Replaced-token detection (Clark et al. 2020, section 3) with a generator and a discriminator.
 
-    masked tokens ─► generator ─► a token for each, drawn as it says how probable they are
-                                              └─► discriminator ─► for every token: original, or drawn?
+    masked tokens ─► generator ─► a token for each, drawn from the predicted distribution
+                                              └─► discriminator ─► for every token: original or drawn?
 
-What is drawn follows from numbers that are addressed by (seed, epoch, example, place), one for each masked token. So
-neither the number of processes nor how a step is cut changes what the discriminator reads, except if the rounding of
-a probability decides, and a resumed run reads what it would have read.
+The drawn token depends on a random number for each masked token, which is a function of (seed, epoch, example,
+position). So what the discriminator reads depends neither on the number of processes nor on how a step is divided
+(except when the rounding of a probability matters), and a resumed run reads the same as an uninterrupted one.
 """
 
 from dataclasses import dataclass
@@ -70,8 +70,8 @@ class ReplacedObjective(MaskedObjective):
     def read(self, gathered: GatheredExamples, terms: tuple[Term, ...], seed: int) -> HeadInputs:
         """Collect the targets of generator and discriminator.
 
-        They are the ids of masked tokens, a random number for each masked token that selects its replacement, and a
-        mark for each token that is not padding. `terms` is not used.
+        They are the ids of masked tokens, a random number for each masked token that determines its replacement, and a
+        flag for each token that is not padding. `terms` is not used.
         """
         targets = {
             MASKED.name: Target(gathered.targets, "point"),

@@ -1,5 +1,5 @@
-"""The settings of a training in a recipe, as values that check themselves: `[model]`, `[training]`. No torch.
+"""The settings of a training run in a recipe, as dataclasses that check themselves: `[model]`, `[training]`. No torch.
 
-`model.py` is the encoder and its objective, `training.py` the training, `phases.py` a phase of it: how its batch grows,
-and the course of its learning rate.
+`model.py` has the encoder and its objective, `training.py` the training run, and `phases.py` its phases, with growing
+batches and learning-rate schedules.
 """

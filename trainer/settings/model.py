@@ -1,10 +1,10 @@
-"""The `[model]` table: which encoder, a family by its name, and by what it is pre-trained, an objective. No torch.
+"""The `[model]` table of a recipe: the family and size of the encoder, and its pre-training objective. No torch.
 
-Every field enters the fingerprint of the model.
+Every field is part of the model's fingerprint.
 
-What a family is, is in `trainer.families.contract`, and what an objective in `trainer.objectives.contract`. A package
-of your own adds one under the entry point `cloze.families` or `cloze.objectives`, which is looked for only if a name is
-not one of ours. An objective's `version` and the package's enter the fingerprint of its models.
+Families are defined in `trainer.families.contract`, and objectives in `trainer.objectives.contract`. A package can add
+one with the entry point `cloze.families` or `cloze.objectives`, which is searched only if a name is not built in. The
+`version` of an objective and the package's version are part of the fingerprint of its models.
 """
 
 from collections.abc import Mapping
@@ -108,15 +108,15 @@ class ModelSettings:
     embedding_size: size of the word embeddings, if different from the hidden size; None for the default of the size
     layer_groups: number of sets of weights that the layers share; None for the family's default (ALBERT 1, the others
                 one set per layer)
-    initializer_range: standard deviation of the initial weights of matrices and tables. With a larger value, the loss
-                of a narrow model falls below that of word frequencies sooner
-    initial_positions: what a table of learned positions begins with: "random", or "sinusoidal" (Vaswani et al. 2017),
+    initializer_range: standard deviation of the initial weights of matrices and tables. With a larger value, a
+                narrow model is sooner better than guessing by token frequency
+    initial_positions: how a table of learned positions is initialized: "random", or "sinusoidal" (Vaswani et al. 2017),
                 with which a narrow model learns sooner which words are near
     norm_epsilon: epsilon of all norms
     window:     maximum number of tokens that a layer with a window attends to, half on each side (ModernBERT)
-    every_global: interval of the layers without a window: with 3, these are the first, fourth, seventh ... (ModernBERT)
+    every_global: how often a layer has no window: with 3, these are the first, fourth, seventh ... (ModernBERT)
     global_base, local_base: bases of the rotary embeddings in layers without and with a window (ModernBERT)
-    pooling:    what heads for whole texts read: "cls", the first token, or the "mean" of all (ModernBERT)
+    pooling:    what heads for whole texts read: "cls" (the first token) or "mean" (the mean of all tokens) (ModernBERT)
     objective:  a table with the pre-training objective: its `kind`, and the settings of that kind; None for the
                 family's default
     """
@@ -180,7 +180,7 @@ class ModelSettings:
         self.objective_settings.check(family)
 
     def _check_family_fields(self) -> None:
-        """Raise InputError if a setting is given that models of the family do not have, or an unknown pooling."""
+        """Raise InputError if a setting is given that the family does not have, or if the pooling is unknown."""
         if self.pooling is not None:
             check_choice("model.pooling", self.pooling, POOLINGS)
         has = {
@@ -199,7 +199,7 @@ class ModelSettings:
 
     @property
     def objective_settings(self) -> ObjectiveSettings:
-        """The settings of the pre-training objective, given or the family's default. Raises InputError if invalid."""
+        """The settings of the pre-training objective, or the family's default. Raises InputError if invalid."""
         return read_objective(self.objective or {"kind": self.family_row.objective}, "model.objective")
 
     @property
@@ -237,8 +237,8 @@ class ModelSettings:
 def to_model_json(settings: ModelSettings) -> dict[str, Json]:
     """Return everything that affects a model's weights as a JSON object, from which its fingerprint is computed.
 
-    It has the settings except those with default values. For families and objectives from plugins, `family_package` and
-    `objective_package` name the package and its version, and `objective_version` is added if it is above 1.
+    It contains the settings that differ from their defaults. For families and objectives from plugins, `family_package`
+    and `objective_package` name the package and its version, and `objective_version` is added if it is above 1.
     """
     objective = settings.objective_settings
     more = {
@@ -290,8 +290,8 @@ def build_encoder_shape(settings: ModelSettings, inputs: ModelInputs) -> Encoder
 def build_part_settings(settings: ModelSettings, part: ModelPart) -> ModelSettings:
     """Build the settings of a part, such as ELECTRA's generator, as a separate model with the same number of layers.
 
-    `part.width` is the part's hidden size as a share of the model's; None means the family's share for the size. A part
-    of width 1 has the settings of the whole model.
+    `part.width` is the ratio of the part's hidden size to the model's. If it is None, the family's ratio for the size
+    is used. A part of width 1 has the settings of the whole model.
     """
     width = (
         settings.family_row.generators.get(settings.size, DEFAULT_GENERATOR_WIDTH) if part.width is None else part.width
@@ -310,9 +310,9 @@ def build_part_settings(settings: ModelSettings, part: ModelPart) -> ModelSettin
 
 
 def choose_width(hidden_size: float) -> tuple[int, int]:
-    """Choose a valid hidden size close to a number, and the number of attention heads, as (hidden size, heads).
+    """Choose a valid hidden size close to a given one, and the number of attention heads, as (hidden size, heads).
 
-    There is one head for every 64 dimensions, at least one, and each head has a multiple of 8 dimensions.
+    There is one head for every 64 dimensions, but at least one, and each head has a multiple of 8 dimensions.
 
     >>> choose_width(768 / 3), choose_width(256 * 0.25), choose_width(100)
     ((256, 4), (64, 1), (96, 1))

@@ -1,10 +1,11 @@
-"""What to begin with for a narrow encoder: first weights, dropout and rates by hidden size, and advice for a recipe.
+"""Suitable settings for narrow encoders: random weights, dropout and learning rates by hidden size, and advice.
 
-The published numbers are those of encoders 768 wide. A hidden size of 128 with them is still at the loss of guessing by
-frequencies after millions of tokens. What `cloze new` writes and `cloze.train` takes if the caller sets nothing else
-comes from here. A recipe that leaves a setting out keeps the general defaults, so no model in a store changes.
+Published settings are for encoders with a hidden size of 768. With them, an encoder with a hidden size of 128 is no
+better than guessing by frequency even after millions of tokens. `cloze new` writes the settings proposed here, and
+`cloze.train` uses them if the caller sets nothing else. A recipe that leaves a setting out keeps the general defaults,
+so no model in a store changes.
 
-The numbers are measured: docs/performance.md, "Learning curves".
+The values were measured: docs/performance.md, "Learning curves".
 """
 
 from collections.abc import Mapping
@@ -22,12 +23,12 @@ MIN_TOKENS = 3_000_000  # after which all six families were below the unigram en
 
 
 def propose_model_settings(model: ModelSettings) -> dict[str, Any]:
-    """Return keys of the `[model]` table that suit random first weights of this model's hidden size.
+    """Return keys of the `[model]` table that suit random weights at this model's hidden size.
 
-    The standard deviation of the initial weights is 0.02 * sqrt(768 / hidden size), and a table of positions begins as
-    sinusoids. There is no dropout, since a narrow model cannot learn a corpus by heart. ELECTRA's generator is at least
-    128 wide, and its loss weighs a tenth of the discriminator's. The result is empty from a hidden size of 512 on, and
-    for a model that starts from another one.
+    The standard deviation of random weights is 0.02 * sqrt(768 / hidden size), and a table of positions is initialized
+    with sinusoids. There is no dropout, because a narrow model cannot memorize a corpus. ELECTRA's generator has a
+    hidden size of 128 (or the model's if that is smaller), and the discriminator's loss has weight 10. The result is
+    empty for hidden sizes of 512 and above, and for a model that starts from another one.
 
     >>> propose_model_settings(ModelSettings(family="modernbert", size="mini"))
     {'initializer_range': 0.035, 'dropout': 0.0, 'attention_dropout': 0.0}
@@ -47,13 +48,14 @@ def propose_model_settings(model: ModelSettings) -> dict[str, Any]:
 def propose_training_settings(model: ModelSettings, training: Mapping[str, Any]) -> dict[str, float]:
     """Return keys of the `[training]` table that suit the pre-training of a model of this hidden size.
 
-    The peak of the learning rate is 2e-3 up to a hidden size of 128, and falls with it to 5e-4 at 512. It is divided by
-    the square root of the number of layers that share a set of weights (ALBERT), or by 2 if there are more than four.
-    The result is empty from a hidden size of 512 on, and for a model that starts from another one.
+    The peak learning rate is 2e-3 up to a hidden size of 128, and then inversely proportional to the hidden size, down
+    to 5e-4 at 512. It is divided by the square root of the number of layers that share a set of weights (ALBERT), or by
+    2 if there are more than four. The result is empty for hidden sizes of 512 and above, and for a model that starts
+    from another one.
 
     Args:
         model: The settings of the model.
-        training: The table as it is. If it sets `warmup_steps`, no `warmup_share` is proposed.
+        training: The values in the table. If `warmup_steps` is set, no `warmup_share` is proposed.
 
     >>> propose_training_settings(ModelSettings(size="mini"), {})
     {'learning_rate': 0.001, 'warmup_share': 0.06, 'beta2': 0.98}
@@ -67,21 +69,21 @@ def propose_training_settings(model: ModelSettings, training: Mapping[str, Any])
 
 
 def _is_narrow(model: ModelSettings) -> bool:
-    """Return whether a model begins with random weights and has a hidden size below 512."""
+    """Return True if a model starts with random weights and has a hidden size below 512."""
     return model.start is None and model.shape[1] < WIDE
 
 
 def list_narrow_advice(model: ModelSettings, training: TrainingSettings, max_tokens: int | None) -> list[str]:
-    """List what keeps a narrow model from learning: general defaults, and a training with few tokens.
+    """List what keeps a narrow model from learning: general default settings, and too few training tokens.
 
     Args:
         model: The settings of the model.
         training: The settings of its training.
-        max_tokens: Number of tokens that the training reads at most; None if it is not known.
+        max_tokens: Maximum number of tokens that the training reads; None if it is not known.
 
     Returns:
-        One line per finding, as `key = value: explanation`. Empty for wide models, for those that start
-        from another model, and from a billion tokens on.
+        One line per finding, as `key = value: explanation`. Empty for wide models, for those that start from another
+        model, and for training runs with MANY_TOKENS or more.
     """
     if not _is_narrow(model) or (max_tokens or 0) >= MANY_TOKENS:
         return []

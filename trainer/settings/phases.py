@@ -1,12 +1,12 @@
-"""A phase of a training: its length, the size of its steps, what it reads, and its learning rate. No torch.
+"""A phase of a training run: its length, its batch sizes, the shards it reads, and its learning rate. No torch.
 
-    warm-up ─► peak ─► decay ─► end rate         (a stretch: phases that follow each other under one schedule)
+    warm-up ─► peak ─► decay ─► end rate         (a stretch: consecutive phases that share one schedule)
 
-The rate of a step and its slots follow only from the step, so that nothing of them is saved. The rate rises linearly,
-and is at its peak at the step after the warm-up; the `Schedule` sets what follows. The end rate is that of the step
-after the last one: if it is zero no step is lost.
+The learning rate and the slots of a step depend only on its index, so they need not be saved. The rate rises linearly,
+and reaches its peak at the step after the warm-up. The `Schedule` determines what follows. The end rate would apply to
+the step after the last one, so no step is wasted even if it is zero.
 
-Cost: the slots before any step take as many divisions as the numbers have digits, however long a batch grows.
+Cost: counting the slots before a step takes as many divisions as the numbers have digits, however long a batch grows.
 """
 
 import math
@@ -99,9 +99,9 @@ class Schedule:
         return max(1, round((DECAY_SHARE if self.decay_share is None else self.decay_share) * steps))
 
     def compute_height(self, left: float) -> float:
-        """Compute the height of the learning rate during its decay, from 1 (peak) to 0 (end value).
+        """Compute the learning rate during its decay on a scale from 1 (the peak) to 0 (the end rate).
 
-        `left` is the remaining share of the decay's steps: 1 at its first step, 0 after the last.
+        `left` is the remaining fraction of the decay's steps: 1 at its first step, 0 after the last.
 
         >>> Schedule(kind="wsd").compute_height(0.75), Schedule(kind="polynomial", power=2).compute_height(0.5)
         (0.5, 0.25)
@@ -118,7 +118,7 @@ class Stretch:
     """Consecutive steps of a run that share one learning-rate schedule.
 
     Attributes:
-        first: Zero-based number of the first step within the run.
+        first: Zero-based index of the first step within the run.
         steps: The number of steps.
         peak: The maximum learning rate.
         warmup: The number of steps in which the learning rate rises.
@@ -159,7 +159,7 @@ class Stretch:
     def num_falling(self) -> int:
         """The number of steps over which the learning rate decreases.
 
-        It includes the warm-up if the decrease starts at step 0.
+        If the decrease starts at step 0, the warm-up is included.
         """
         if self.schedule.kind == "wsd":
             return self.schedule.count_decay_steps(self.steps)
@@ -297,7 +297,7 @@ class PhaseSettings:
     steps:      number of steps; 0 if `tokens`, `epochs` or the quotas of the mixture determine it
     tokens:     instead of `steps`: number of tokens to read, including special tokens, as in "10B"
     epochs:     instead of `steps`: number of passes over the shards
-    batch:      examples of a step, over all processes and micro-batches
+    batch:      number of examples of a step, over all processes and micro-batches
     batch_ramp: how the batch grows to `batch` in the first steps: `{ first = 32, steps = 1_000 }`
     mask_rate:  share of tokens to mask, instead of the share set for the shards, whose masks must be dynamic. Held-out
                 examples keep theirs, so that the losses of all phases can be compared
@@ -352,7 +352,7 @@ class PhaseSettings:
     def _check_length(self) -> None:
         """Raise InputError unless exactly one of `steps`, `tokens`, `epochs` and quotas determines the number of steps.
 
-        Quotas and `steps` may both be set: later code sets the steps of a phase with quotas.
+        Quotas and `steps` may both be set, because the steps of a phase with quotas are computed later.
         """
         if self.steps or not (self.quotas or self.tokens is not None or self.epochs is not None):
             check_range(
@@ -391,7 +391,7 @@ class PhaseSettings:
         """Return the slots (positions in the training order) of a step.
 
         Args:
-            step: The zero-based number of the step within the phase.
+            step: The zero-based index of the step within the phase.
             first: The first slot of the phase.
         """
         begin = first + self.count_slots_before(step)
@@ -403,14 +403,14 @@ class PhaseSettings:
         return self.count_slots_before(self.steps)
 
     def count_steps(self, slots: int) -> int:
-        """Count the steps that a number of slots (positions in the training order) takes, rounded up."""
+        """Count the steps that read a number of slots (positions in the training order), rounded up."""
         rising = 0 if self.batch_ramp is None else self.batch_ramp.steps
         if slots >= self.count_slots_before(rising):
             return rising - (self.count_slots_before(rising) - slots) // self.batch
         return bisect_left(range(rising), slots, key=self.count_slots_before)
 
     def check_steps(self, table: str, shards: str, batch: int | None) -> None:
-        """Raise InputError if masks change by steps of a different size than the steps of the phase.
+        """Raise InputError if the schedule of the masks was made for steps of another size than the phase has.
 
         Args:
             table: The recipe table's name, for messages.

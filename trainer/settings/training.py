@@ -1,8 +1,8 @@
 """The settings of a training run: its phases, the optimizer, the learning rate of every step. No torch.
 
-Every field that decides the weights enters the fingerprint of the model; a field marked `limit()` (how many
-processes, how a step is cut, how often a checkpoint is written) does not. Some of these change the weights by rounding,
-and by what dropout draws.
+Every field that determines the weights is part of the model's fingerprint. Fields marked `limit()` (such as the number
+of processes, the size of micro-batches or the number of steps between checkpoints) are not. Some of them change the
+weights by rounding and by the random numbers of dropout.
 """
 
 from dataclasses import dataclass, field
@@ -33,7 +33,7 @@ class TrainingSettings:
     warmup_share:      length of the warm-up as a share of the steps of all phases under the schedule, instead of
                        `warmup_steps`
     continue_from:     a checkpoint that training continues from, with its optimizer: "models/NAME/FINGERPRINT@STEP" of
-                       the store, or a folder; without a step, the last one before a decay of the learning rate
+                       the store, or a folder; without a step: the last checkpoint before the learning rate decays
     max_epochs:        maximum number of passes over any shard set until the end of a phase that does not set its own
                        maximum; None: 1,000 passes
     layer_decay:       factor between the learning rate of a layer and that of the layer below it (ELECTRA's
@@ -44,8 +44,8 @@ class TrainingSettings:
     clip_norm:         maximum norm of the gradient of all parameters; 0 for none
     precision:         number type of matrix products: "float32", "bfloat16" or "float16" (with loss scaling); "auto":
                        bfloat16 (with TF32 for the remaining products) on GPUs that support it, else float32
-    micro_batch:       maximum number of examples that a process holds at once, from which the gradient of a step is
-                       accumulated; None: the whole share of a step
+    micro_batch:       maximum number of examples that a process holds at once; the gradient of a step is accumulated
+                       over such micro-batches; None: the process's whole share of a step
     micro_batch_tokens: maximum number of tokens that a process holds at once, instead of `micro_batch`. Examples are
                        distributed by their lengths, and each micro-batch is padded to one of a few sizes: this number
                        or some eighths of it
@@ -63,17 +63,17 @@ class TrainingSettings:
     deterministic:     use algorithms on GPUs that compute the same sums in every run, but are slower; training fails if
                        there is none for an operation
     timeout_seconds:   after the first ten steps, how long processes wait for one that does not respond before all exit
-    evaluate_every:    number of steps between evaluations on the held-out split; 0: one at the end of each phase
+    evaluate_every:    number of steps between evaluations on the held-out split; 0: only at the end of each phase
     evaluate_examples: maximum number of held-out examples of an evaluation
-    checkpoint_every:  number of steps between checkpoints; 0: one at the end of each phase
+    checkpoint_every:  number of steps between checkpoints; 0: only at the end of each phase
     checkpoint_minutes: maximum number of minutes between checkpoints; 0: only steps count
     async_checkpoints: on GPUs, continue training while a checkpoint is written from a copy in main memory. The copy
                        needs memory for each process's share of weights and moments
     keep_checkpoints:  number of newest checkpoints to keep
     log_every:         number of steps between lines of the log
     health_checks:     stop a run if its first steps show that it cannot succeed
-    peak_tflops:       maximum speed of a device in 10^12 operations per second, from which MFU is computed; None: by
-                       its name
+    peak_tflops:       peak speed of a device in 10^12 operations per second, from which MFU is computed; None: looked
+                       up by the device's name
     tensorboard:       also show steps and evaluations in TensorBoard (extra `tensorboard`)
     processes:         number of processes on this machine; 0: one per GPU, or one if there is none
     """
@@ -221,7 +221,7 @@ class TrainingSettings:
 
         Args:
             phase: The settings of the phase.
-            first: The zero-based number of the schedule's first step within the run.
+            first: The zero-based index of the schedule's first step within the run.
             steps: The number of steps of the schedule.
         """
         warmup = phase if first or phase.warmup_steps is not None or phase.warmup_share is not None else self
@@ -235,7 +235,7 @@ class TrainingSettings:
 
 
 def find_decay_starts(settings: TrainingSettings) -> frozenset[int]:
-    """Return the numbers of completed steps after which a "wsd" schedule starts to decay, except 0.
+    """Return the steps at which "wsd" schedules start to decay, as numbers of completed steps. 0 is left out.
 
     Other runs can continue from the checkpoints of these steps.
     """

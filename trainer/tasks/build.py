@@ -1,13 +1,14 @@
 """The stage `tasks`: a model and labeled files in, fine-tuned models with their scores out. No torch.
 
-    model ─► for each task and seed: learned, every split answered and scored (`suites`, a process of its own)
-                  └► the folder of the best seed, the scores of all, the answers of the best to every split
+    model ─► for each task and seed: fine-tuned, with predictions and scores for every split (`suites`, in a process)
+                  └► the folder of the best seed, the scores of all seeds, the predictions of the best one
 
-Each task of the suite is a part (one file set of the artifact). A part's fingerprint holds the model's content, the
-task with its settings, the digests of the labeled files, and the seeds; so a changed file only builds its own task
-again. Runs in progress are in `work` next to the part's files, and a killed run resumes there.
+Each task of the suite is a part (one set of files of the artifact). A part's fingerprint depends on the model's
+content, the task with its settings, the digests of the labeled files, and the seeds. So if a file changes, only its
+task is built again. Runs in progress are in `work` next to the part's files, and an interrupted run resumes there.
 
-records of the labeled files = used + unusable, by reason. Memory: that of the fine-tuned model's file.
+In the ledger, records of the labeled files = used + unusable, by reason. Memory: the size of the fine-tuned model's
+file.
 """
 
 import json
@@ -76,15 +77,15 @@ ANSWERS = pa.schema([pa.field(name, pa.string(), nullable=False) for name in ("t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskJob:
-    """The job for one part of the stage (the files of one task): a task that is learned from every seed.
+    """The job for one part of the stage (the files of one task): fine-tuning the model on a task from every seed.
 
     store:    the address of the store
     model:    the artifact to fine-tune
     suite:    a suite with this one task and its seeds
     folder:   the folder of the fine-tuned model within the artifact, such as "cola/"; "" if the artifact has one task
     work:     a local folder for runs in progress
-    baseline: another model that learns the same task for comparison, or None
-    control:  True if a model with random initial weights also learns the task, to show the effect of pre-training
+    baseline: another model that is fine-tuned on the same task for comparison, or None
+    control:  True to also fine-tune a model with random initial weights, which shows the effect of pre-training
     """
 
     store: str
@@ -101,10 +102,10 @@ class TaskJob:
         return self.suite.tasks[0]
 
     def plan_runs(self) -> dict[str, list[SuiteRun]]:
-        """Plan the runs (one task learned from one seed) of the model and of the models that it is compared with.
+        """Plan the runs (one task and one seed each) of the model and of the models that it is compared with.
 
         Returns:
-            The runs, one for each seed, by the model that they train: "model", "baseline" or "control".
+            The runs, one for each seed, keyed by the model that they train: "model", "baseline" or "control".
 
         Raises:
             InputError: If the model is no longer in the store.
@@ -144,7 +145,7 @@ def plan_tasks(
 ) -> Stage:
     """Plan the pipeline stage that fine-tunes a model on the tasks of a suite. Nothing is trained yet.
 
-    Each task becomes a part of the stage, whose files are built together.
+    Each task becomes a part of the stage, which is a set of files that are built together.
 
     Args:
         place: The store.
@@ -152,7 +153,7 @@ def plan_tasks(
         model: The manifest of the model's artifact.
         suite: The tasks, with their seeds. The labeled files are read to compute their digests.
         baseline: Another model to compare with, or None.
-        control: True to compare with a model with random initial weights as well.
+        control: True to also compare with a model that has random initial weights.
     """
     shared: dict[str, Json] = {"seeds": list(suite.seeds)}
     if baseline is not None:
@@ -198,7 +199,7 @@ def plan_tasks(
 
 
 def describe_task(task: SuiteTask) -> Json:
-    """Describe everything but the seed that determines a fine-tuned model and its predictions, as a JSON object.
+    """Describe everything that determines a fine-tuned model and its predictions, except the seed, as a JSON object.
 
     The keys are `task`, `version`, `settings`, `training` and `splits`. Files are described by name and digest, without
     their folders.
@@ -229,7 +230,7 @@ def train_and_answer(
         stop: Stops the trainer when called from another thread.
 
     Raises:
-        InputError: If the user can fix the problem. The message is that of the trainer.
+        InputError: If the user can fix the problem, with the trainer's message.
         TrainingFailed: If the trainer fails for another reason.
     """
     work = Path(job.work)
@@ -250,14 +251,14 @@ def train_and_answer(
 
 
 def build_task_part(writer: PartWriter, plan: PartPlan) -> Ledger:
-    """Fine-tune the models of a task unless that is done, and write the best one, all scores and its predictions.
+    """Fine-tune the models of a task unless that is done, and write the best one, its predictions and all scores.
 
     Args:
         writer: Writes the files of this part of the stage.
         plan: The plan of the part. Its `job` must be a `TaskJob`.
 
     Returns:
-        The ledger of the labeled files: the numbers of records that were used and not usable.
+        The ledger of the labeled files: the number of records that were used, and of those that could not be used.
     """
     job: TaskJob = plan.job
     train_and_answer(job)
@@ -280,9 +281,9 @@ def build_task_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
 
 def find_best_run(runs: Sequence[SuiteRun]) -> SuiteRun:
-    """Find the run with the best main score on its first split (the examples by which epochs are compared).
+    """Find the run with the best main score on its first split. This split was also used to choose the best epochs.
 
-    If several runs have the same score, the first is returned. `runs` must not be empty.
+    If several runs have the same score, the first one is returned. `runs` must not be empty.
     """
     split = runs[0].splits[0]
     return max(runs, key=lambda run: _read_judged_split(run, split).scores[split.metrics[0]])
@@ -363,7 +364,7 @@ def read_judged_splits(place: Place, tasks: Manifest, of: str = OURS) -> JudgedS
         of: The model whose scores are read: "model", "baseline" or "control".
 
     Returns:
-        The scores by (task, seed, split name); {} if the artifact has no such model.
+        The scores, keyed by (task, seed, split name); {} if the artifact has no such model.
 
     Raises:
         Damaged: If a table of the artifact is damaged.

@@ -1,13 +1,13 @@
-"""Files of labeled data as examples of a task, and examples as items that a model reads. No torch.
+"""Reads files of labeled data as examples of a task, and encodes examples as items (model inputs). No torch.
 
-The items of many examples are numbers in a few long buffers, not an object for each (`PackedItems`). `batch_by_length`
-and `group_by_size` choose what is read at once.
+The items of many examples are stored in a few long buffers instead of one object each (`PackedItems`).
+`batch_by_length` and `group_by_size` form batches.
 
-Promise: what became of every record is in the ledger of its file, and how many tokens of long texts were cut off;
+Promise: the ledger of a file accounts for every record, and for the tokens of long texts that were truncated.
 `items[n]` has the contents and the types of the n-th item that was packed. Memory: a row of 22 tokens takes 590 bytes
-besides its text, a third of it for what the model reads: a token takes five bytes, a point four, a target what its
-numbers take, and an item some 80 bytes besides. Cost: 16,000 rows of 22 tokens are read and encoded in a second (one
-x86-64 core, 2026-11-23); 7 microseconds for an item that is packed, 13 for one that is read (2026-11-26).
+in addition to its text, a third of that for the model input: five bytes per token, four per point, the size of the
+targets, and some 80 bytes per item. Cost: 16,000 rows of 22 tokens are read and encoded per second (one x86-64 core,
+2026-11-23). Packing an item takes 7 microseconds, and reading one 13 (2026-11-26).
 """
 
 import hashlib
@@ -35,7 +35,7 @@ Thing = TypeVar("Thing")
 
 
 class ArrayColumn:
-    """Arrays of one type, stored end to end along their first axis.
+    """Arrays of one type, concatenated along their first axis for storage.
 
     stored_type: a smaller type for storage; arrays are converted back when they are read
     """
@@ -101,7 +101,7 @@ class PackedItems(Sequence[TaskItem]):
 def group_by_size(things: Iterable[Thing], size: Callable[[Thing], int], enough: int) -> Iterator[list[Thing]]:
     """Yield lists of consecutive items. Each list ends as soon as its total size is at least `enough`.
 
-    The last list may be smaller. `size` returns the size of an item.
+    The last list may be smaller. `size` is called with an item and returns its size.
 
     >>> [*group_by_size(["a", "bcd", "e", "f"], len, 3)]
     [['a', 'bcd'], ['e', 'f']]
@@ -143,7 +143,7 @@ class FileExamples:
 
     path:     path of the file
     examples: the examples
-    lines:    the line number at which each example begins, from 1
+    lines:    the line number at which each example starts, counted from 1
     ids:      the id of each example, or None if it has none
     counts:   the numbers of usable and unusable records
     labelled: True if the examples have labels
@@ -253,7 +253,7 @@ def split_roles(task: Task, labelled: bool) -> tuple[list[str], list[str]]:
         labelled: False to omit the roles of labels.
 
     Returns:
-        The roles that every record must have, and those that are read if present.
+        The roles that every record must have, and the roles that are read if present.
     """
     read = [role for role in task.roles if labelled or role not in task.label_roles]
     return [role for role in read if role not in task.optional_roles], [
@@ -341,7 +341,7 @@ def compute_sha256(path: str) -> str:
 
 
 def digest_files(paths: Iterable[Path]) -> str:
-    """Compute one SHA-256 for a list of files: a single file's own, or the SHA-256 of all their digests."""
+    """Compute one SHA-256 for a list of files: that of a single file, or otherwise that of all digests."""
     digests = [compute_sha256(str(path)) for path in paths]
     return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
 

@@ -1,7 +1,7 @@
-"""The runs of a suite, one after another: learn, answer every split, write the scores of the answers.
+"""Executes the runs of a suite: fine-tunes each model, predicts every split, and writes the scores.
 
-Promise: finished work is not done again. A run that was ended resumes its fine-tuning (`finetune`); if the file of a
-split has changed since it was answered, the split is answered again.
+Promise: finished work is not repeated. An interrupted run resumes its fine-tuning (`finetune`). If the file of a split
+has changed since it was predicted, it is predicted again.
 """
 
 import gc
@@ -52,7 +52,7 @@ def main(arguments: list[str]) -> int:
 
 
 def evaluate(run: SuiteRun, ranks: Ranks) -> int:
-    """Fine-tune one task of a suite from one seed unless that is already done, and predict its remaining files.
+    """Fine-tune a model on one task from one seed unless that is already done, and predict the files that remain.
 
     All processes must call this function.
 
@@ -101,7 +101,7 @@ def judge(run: SuiteRun, split: SuiteSplit, loaded: LoadedFolder, ranks: Ranks) 
         ranks: The processes that share the work.
 
     Raises:
-        InputError: If the file cannot be read, or changes meanwhile.
+        InputError: If the file cannot be read, or changes while it is predicted.
     """
     with hold_unchanged(read_states([split.file.path])):
         answers = predict_file(Path(run.job.output), loaded, split.file, split.labelled, ranks)
@@ -130,7 +130,7 @@ def _score_answers(
 ) -> dict[str, Any]:
     """Compute the fields of `JudgedSplit` that depend on predictions (scores and rows), by name.
 
-    `answers` has the examples. `predictions` are those of the model or of a baseline.
+    `answers` contains the examples. `predictions` come from the model or from a baseline.
     """
     examples = answers.file.examples
     fields = score_predictions(task, examples, predictions)

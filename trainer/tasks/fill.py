@@ -1,7 +1,7 @@
-"""`fill`: the most probable tokens at every mask of a text, by a pre-trained model.
+"""`fill`: predicts the most probable tokens at every mask of a text with a pre-trained model.
 
-Either spelling of the mask, `[MASK]` or `<mask>`, is taken for any model. Nothing is sampled: the same model and text
-give the same answer.
+Both spellings of the mask, `[MASK]` and `<mask>`, are accepted for any model. Nothing is sampled, so the same model and
+text always give the same result.
 """
 
 import argparse
@@ -32,7 +32,7 @@ MASKS = ("[MASK]", "<mask>")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guess:
-    """One candidate for a mask.
+    """A candidate token for a mask.
 
     id:          the token id
     token:       the token as spelled in the vocabulary
@@ -109,7 +109,7 @@ class Guesser:
         """Predict the tokens at the masks of a text with the loaded model.
 
         Returns:
-            A list for each mask, in the order of the text, of the `top` most probable candidates, the best first.
+            For each mask, in the order of the text, a list of the `top` most probable candidates, the best one first.
 
         Raises:
             InputError: If the text has no mask, exceeds the model's maximum length, or `top` is below 1.
@@ -182,7 +182,7 @@ def as_line(text: str, masks: Sequence[Sequence[Guess]]) -> str:
 
 
 def as_table(text: str, masks: Sequence[Sequence[Guess]]) -> str:
-    """Format a text and its candidates as lines to read: for each mask, a block with a line per candidate."""
+    """Format a text and its candidates as several lines: for each mask, a block with one line per candidate."""
     lines = [text]
     for number, mask in enumerate(masks, 1):
         lines += ["", f"mask {number} of {len(masks)}"]

@@ -1,19 +1,20 @@
-"""A fine-tuned model as a folder, and back.
+"""Writes fine-tuned models to folders, and reads them.
 
-    config.json, model.safetensors    what Hugging Face's class of the task opens; if it has none, only the encoder
-    task.safetensors                  what that class has no place for, under our names; only if there is something
-    finetune.json                     the task, how it was learned, and digests of the files of weights
+    config.json, model.safetensors    loaded by Hugging Face's class for the task; if there is none, only the encoder
+    task.safetensors                  weights that this class does not have, under our names; only if there are any
+    finetune.json                     the task, how it was trained, and digests of the weight files
     complete.json                     digests of all files
 
-A task with vectors also has the files of sentence-transformers (see `trainer.huggingface.sentence_transformers`),
-which hold the modules after the pooling. A model with a second encoder for passages has no such files: they know one.
+A vector task also has the files of sentence-transformers (see `trainer.huggingface.sentence_transformers`), which hold
+the modules after the pooling. A model with a second encoder for passages has no such files, because they support only
+one encoder.
 
-Promise: the folder opens in transformers' class with no key missing or left over, the names of the labels, and equal
-outputs; `load_task` gives the very same model, and `SentenceTransformer(folder).encode` the vectors of `cloze embed`.
-A folder that others wrote is read as well, if its class is that of a task of ours, or if it says how it makes vectors.
-A file that is not what was written is refused (`corpora/store/checked_folder.py`): a flipped bit gives other answers,
-and no error.
-Cost: 440 MB of weights are compared in 0.1 s (one x86-64 core, 2026-11-23, the file in memory).
+Promise: the folder loads in transformers' class without missing or unexpected keys, with the names of the labels, and
+with equal outputs. `load_task` returns exactly the same model, and `SentenceTransformer(folder).encode` returns the
+same vectors as `cloze embed`. Folders written by other programs can also be read if their class belongs to one of our
+tasks, or if they say how to compute vectors. A file that has changed since it was written is refused
+(`corpora/store/checked_folder.py`), because a flipped bit would change predictions without any error.
+Cost: 440 MB of weights are verified in 0.1 s (one x86-64 core, 2026-11-23, the file in memory).
 """
 
 from collections.abc import Mapping
@@ -67,8 +68,8 @@ HEADS: Mapping[str, tuple[str, ...]] = {
 class LoadedFolder:
     """The model of a folder in memory, with its task.
 
-    max_length: maximum number of tokens of a sequence in training, or all positions of the model if that is unknown
-    file:       description of its training file, as returned by `describe_file`; {} if it is unknown
+    max_length: maximum number of tokens of a sequence in training, or of the model if that is unknown
+    file:       description of the training file, as returned by `describe_file`; {} if it is unknown
     """
 
     task: Task
@@ -104,7 +105,7 @@ def write_task(
 def to_task_json(task: Task) -> dict[str, Any]:
     """Convert the kind and settings of a task to a dictionary for its record.
 
-    Settings that no longer exist are included, so that old records match.
+    Settings that have been removed from the code are included, so that old records still match.
     """
     package = find_task_package(task.kind)
     now = {"kind": task.kind, **({"package": package} if package else {}), **to_settings_json(task)}
@@ -150,7 +151,7 @@ def load_task(folder: Path) -> LoadedFolder:
 def find_max_length(sentences: SentenceFolder | None, positions: int) -> int:
     """Return the maximum number of tokens of a text that a sentence-transformers folder sets, or else `positions`.
 
-    The result never exceeds `positions`, the number of tokens that the model can read.
+    The result never exceeds `positions`.
 
     Args:
         sentences: The sentence-transformers settings of the folder; None if it has none.
@@ -228,7 +229,7 @@ def describe_weights(folder: Path) -> dict[str, Json]:
 def check_model(folder: Path) -> None:
     """Compare the files of a model folder with the digests that were recorded when it was written, if there are any.
 
-    A fine-tuned model that was copied out of its store only has recorded digests of its weights.
+    For a fine-tuned model that was copied out of its store, only the digests of its weights are recorded.
 
     Raises:
         InputError: If a file is damaged or was changed.
@@ -258,7 +259,7 @@ def check_model(folder: Path) -> None:
 def write_vector_files(
     folder: Path, task: VectorTask, hidden_size: int, max_length: int, state: Mapping[str, Tensor], start: Pretrained
 ) -> None:
-    """Write the files that sentence-transformers reads, next to an encoder that is already in the folder.
+    """Write the sentence-transformers files for an encoder that is already in the folder.
 
     Args:
         folder: The folder of the encoder.

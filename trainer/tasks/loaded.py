@@ -1,10 +1,10 @@
-"""A model that stays loaded in this process and answers as the commands do: for Python, which asks it many times.
+"""A model that stays loaded in this process, so that it can be called many times from Python.
 
-    folder ─► predict: a dictionary for each record     embed: a vector for each text     fill: words for each mask
+    folder ─► predict: a dictionary for each record     embed: a vector for each text     fill: tokens for each mask
 
-Promise: answers and vectors are those of `cloze predict` and `cloze embed`, to rounding, on the same device. Nothing of
-torch is set for the whole process. Cost: each kind of question loads the folder's weights when it is first asked, and
-vectors again when their settings change.
+Promise: up to rounding, the results are those of `cloze predict` and `cloze embed` on the same device. No global state
+of torch is changed. Cost: each method loads the folder's weights when it is first called; `embed` loads them again when
+its settings change.
 """
 
 from collections.abc import Callable, Iterator
@@ -29,7 +29,7 @@ from trainer.tasks.vectors.vector_files import build_schema, build_table
 
 
 class LoadedModel:
-    """The model of a folder, which is loaded on first use. The folder must not be moved or changed meanwhile."""
+    """The model of a folder, which is loaded on first use. The folder must not be moved or changed after that."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._ranks = folder, make_single_rank()
@@ -103,7 +103,8 @@ class LoadedModel:
             top: The number of candidates for each mask.
 
         Returns:
-            A list for each mask of dictionaries with the keys `id`, `token`, `text` and `probability`, the best first.
+            For each mask, a list of dictionaries with the keys `id`, `token`, `text` and `probability`, the best one
+            first.
 
         Raises:
             InputError: If the text has no mask or is too long, or the model has no masked-token head.

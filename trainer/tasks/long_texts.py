@@ -1,15 +1,15 @@
-"""Texts and sentences that are too long for a model, as overlapping windows.
+"""Splits texts and sentences that are too long for a model into overlapping windows.
 
-**Spans of a text.** Every token of the text is in a window, and exactly one window decides on spans that begin at it:
-the window with most tokens on its poorer side (of two such the longer window, of two equal ones the earlier:
-`_check_is_max_context` of BERT's run_squad.py). A span is a slice of the text as it is; no letter is separated from its
-marks. Cost: 7,000 windows of 320 tokens are made in a second; the best 20 of all spans of up to 30 tokens take 0.2 ms
-each (one x86-64 core, 2026-11-23).
+**Spans of a text.** Every token of the text is in a window, and spans that start at a token are taken from exactly one
+window: the one in which the smaller of the token's left and right contexts is largest (if several are equal, the longer
+window, then the earlier one: `_check_is_max_context` of BERT's run_squad.py). A span is an unchanged slice of the text,
+and letters are not separated from their combining marks. Cost: 7,000 windows of 320 tokens are built per second;
+finding the best 20 of all spans of up to 30 tokens takes 0.2 ms per window (one x86-64 core, 2026-11-23).
 
-**Words of a sentence.** A sentence is tokenized as its words joined by spaces, so its pieces (tokens of words) are
-those of pre-training. A piece belongs to the word in which it ends; a word of control characters has no piece. Each
-word with pieces is read once, in the window with most text before and after it. Cost: 150,000 words in a second (one
-x86-64 core, 2026-11-23, most of it the tokenizer).
+**Words of a sentence.** The words of a sentence are joined by spaces and then tokenized, so the tokens are the same as
+in pre-training. A token belongs to the word in which it ends. A word of control characters has no token. Each word that
+has tokens is tagged once, in the window with the most text before and after it. Cost: 150,000 words per second (one
+x86-64 core, 2026-11-23, most of it in the tokenizer).
 
 Shapes: W windows, C tokens of a text or of its part in a window, L tokens of the longest span.
 """
@@ -40,7 +40,7 @@ class Window(NamedTuple):
     place:   index of the part's first token in the sequence
     first:   index of the part's first token in the text
     offsets: int32 [C, 2], start and end of each token, in characters of the text
-    decides: bool [C], True for tokens at which this window may begin a span
+    decides: bool [C], True for tokens at which a span may start in this window
     """
 
     place: int
@@ -71,7 +71,7 @@ class TokenizedText(NamedTuple):
 
     @staticmethod
     def from_text(text: str, encoder: TextEncoder) -> "TokenizedText":
-        """Tokenize a text of any length, without cutting it."""
+        """Tokenize a text of any length, without truncation."""
         [pieces] = encoder.tokenize([text])
         ids, offsets = to_ids(pieces), np.array(find_piece_offsets(text, pieces), np.int32).reshape(-1, 2)
         pieces.truncate(encoder.count_room(2))
@@ -112,7 +112,7 @@ def cut_windows(encoder: TextEncoder, first: Encoding, text: TokenizedText, step
 
 
 def find_deciding_tokens(firsts: Int64s, sizes: Int64s) -> list[Bools]:
-    """Find the tokens of each window at which it may begin a span: bool [C] for each window.
+    """Find the tokens at which a span may start in each window: bool [C] for each window.
 
     Args:
         firsts: int64 [W], the index in the text of each window's first token, ascending.
@@ -135,7 +135,7 @@ def find_deciding_tokens(firsts: Int64s, sizes: Int64s) -> list[Bools]:
 
 
 def find_token_span(offsets: Int32s, span: Span) -> tuple[int, int] | None:
-    """Find the first and the last token that overlap a span of the text, as indices, or None if there are none.
+    """Return the indices of the first and the last token that overlap a span of the text, or None if there are none.
 
     Args:
         offsets: int32 [C, 2], start and end of each token in characters.
@@ -149,14 +149,14 @@ def find_token_span(offsets: Int32s, span: Span) -> tuple[int, int] | None:
 
 
 def locate_span(window: Window, span: tuple[int, int] | None) -> tuple[int, int]:
-    """Convert a span of tokens to the first and last index in a window's sequence.
+    """Convert a span of tokens of the text to the indices of its first and last token in a window's sequence.
 
     Args:
         window: The window.
         span: The indices of the span's first and last token in the text, or None.
 
     Returns:
-        (0, 0), the index of [CLS], if `span` is None or not completely inside the window.
+        The two indices. They are (0, 0), the index of [CLS], if `span` is None or not completely inside the window.
     """
     if span is None or span[0] < window.first or span[1] >= window.first + len(window.offsets):
         return 0, 0
@@ -167,16 +167,16 @@ def locate_span(window: Window, span: tuple[int, int] | None) -> tuple[int, int]
 def find_best_spans(
     begins_C: Float32s, ends_C: Float32s, max_tokens: int, max_spans: int
 ) -> tuple[Int64s, Int64s, npt.NDArray[np.float64]]:
-    """Find the spans with the highest sums of start and end logits.
+    """Find the spans with the highest sum of start logit and end logit.
 
     Args:
-        begins_C: The start logits; -inf where no span may begin.
+        begins_C: The start logits; -inf where no span may start.
         ends_C: The end logits; -inf where no span may end.
         max_tokens: The maximum number of tokens of a span.
         max_spans: The maximum number of spans to return.
 
     Returns:
-        The first tokens, last tokens and scores of the spans, the best span first.
+        The first tokens, last tokens and scores of the spans, with the best span first.
     """
     length = min(max_tokens, len(begins_C))
     if not length:
@@ -192,7 +192,7 @@ def find_best_spans(
 def iter_candidates(
     text: str, window: Window, logits: npt.NDArray[Any], max_tokens: int, max_spans: int
 ) -> Iterable[Candidate]:
-    """Yield the best spans of a window as candidates, without those that consist of white space.
+    """Yield the best spans of a window as candidates. Spans that consist of white space are left out.
 
     Args:
         text: The whole text.
@@ -214,7 +214,7 @@ def iter_candidates(
 
 
 def trim_slice(text: str, begin: int, end: int) -> tuple[int, int]:
-    r"""Trim white space from a slice of a text, and extend the slice by combining marks that belong to its letters.
+    r"""Trim white space from a slice of a text, and extend the slice so that no letter is separated from its marks.
 
     Args:
         text: The text.
@@ -237,12 +237,12 @@ def trim_slice(text: str, begin: int, end: int) -> tuple[int, int]:
 
 
 def _is_mark(letter: str) -> bool:
-    """Return True if a character belongs to the previous one: a combining mark, or part of a decomposed syllable."""
+    """Return True if a character belongs to the previous one, as a combining mark or part of a decomposed syllable."""
     return unicodedata.category(letter).startswith("M") or letter in PARTS_OF_LETTERS
 
 
 def keep_distinct(candidates: Iterable[Candidate], max_candidates: int) -> list[Candidate]:
-    """Select the best candidates with distinct texts, at most `max_candidates`, the best first."""
+    """Return at most `max_candidates` of the best candidates, with distinct texts, the best one first."""
     kept = dict[str, Candidate]()
     for candidate in sorted(candidates, key=lambda each: (-each.score, each.begin, len(each.text))):
         kept.setdefault(candidate.text, candidate)
@@ -279,7 +279,7 @@ class Pieces(NamedTuple):
 
 
 class PieceWindows(NamedTuple):
-    """The windows over a text that one item reads.
+    """The windows over a text that are read by one item.
 
     windows:   start and end of each window, in tokens of the text
     places:    int64 [W], the first tokens of the words to tag, as indices into the text
@@ -308,7 +308,7 @@ class PieceWindows(NamedTuple):
 
 
 def split_into_pieces(encoder: TextEncoder, sentences: Sequence[Sequence[str]]) -> list[Pieces]:
-    """Tokenize sentences of words, joined by spaces, and find the first token of each word."""
+    """Join the words of each sentence by spaces, tokenize the sentence, and find the first token of each word."""
     texts = [" ".join(words) for words in sentences]
     return [
         _locate_words(to_ids(encoding), find_piece_offsets(text, encoding), words)
@@ -352,7 +352,7 @@ def _plan_windows(begin: int, end: int, total: int, room: int, overlap: int) -> 
     Args:
         begin: The index of the first token to cover.
         end: The end of the tokens to cover, exclusive.
-        total: The number of tokens of the text, from which a single window takes context.
+        total: The number of tokens of the text. A single window also includes context from the rest of it.
         room: The number of tokens of a window.
         overlap: The number of tokens that two neighboring windows share.
 

@@ -1,24 +1,24 @@
-"""`onnx`: a model as an ONNX file for programs without torch, with its tokenizer and labels.
+"""`onnx`: exports a model as an ONNX file for programs without torch, with its tokenizer and labels.
 
-    model.onnx         float32; of a model with an encoder for passages also `second.onnx`, which reads these
-    model.int8.onnx    on request: the same with weights as whole numbers of eight bits
-    config.json, tokenizer.json, finetune.json, ...    as they were; also what sentence-transformers says of prompts
+    model.onnx         float32; a model with a second encoder for passages also has `second.onnx`
+    model.int8.onnx    on request: the same with 8-bit integer weights
+    config.json, tokenizer.json, finetune.json, ...    copies, including the prompts of sentence-transformers
 
-    input     input_ids, attention_mask and, if the model has segments, token_type_ids: int64 [batch, length], any
-              number and length, padded on the right
-    output    `logits` of texts [batch, ...], or of tokens [batch, length, ...] (tags, beginnings and ends); of
-              similarity and retrieval `sentence_embedding`, and `normalized_embedding` if they are compared by cosine;
-              of an encoder without a task `last_hidden_state`
+    input     input_ids, attention_mask and, if the model has segments, token_type_ids: int64 [batch, length], for any
+              batch size and length, padded on the right
+    output    `logits` of texts [batch, ...], or of tokens [batch, length, ...] (tags, starts and ends);
+              `sentence_embedding` for similarity and retrieval, and `normalized_embedding` if vectors are compared by
+              cosine; `last_hidden_state` for an encoder without a task
 
-A task's model treats padded rows like tokens that lie end to end, because these lie end to end as well: only attention,
-the positions of tokens and pooling differ. So each module with a `TransformerEncoder` is exported as it is.
+A task model can read padded rows like concatenated sequences, because padded rows are also stored one after another.
+Only attention, token positions and pooling differ. So each module with a `TransformerEncoder` is exported unchanged.
 
-Promise: nothing appears in the output folder unless the answers of its float32 files to texts of several lengths, all
-padded to the longest, are those of the model without padding. If a model has answers that no output of a file can hold,
-it is refused. Whole numbers have seven of the eight bits, by row of each matrix: processors without an instruction for
-sums of such products add them up in 16 bits, which would overflow (onnxruntime: `reduce_range`).
+Promise: the output folder only appears if its float32 files, given texts of several lengths that are padded to the
+longest, return the outputs of the model without padding. A model whose predictions do not fit into the outputs of a
+file is refused. Integer weights use seven of the eight bits, with one scale per row of a matrix: CPUs without an
+instruction for sums of such products add them in 16 bits, which would overflow (onnxruntime: `reduce_range`).
 
-Cost: torch takes some 5 s for a file, and attention the memory of tokens x tokens.
+Cost: torch takes some 5 s per file, and attention needs memory for tokens x tokens.
 """
 
 import argparse
@@ -84,7 +84,7 @@ class Graph(NamedTuple):
 def main(arguments: list[str]) -> int:
     """Run `onnx MODEL OUTPUT [--int8]`: export a model to ONNX, and return 0.
 
-    Raises InputError as `export_onnx` does.
+    Raises InputError if the model cannot be exported (see `export_onnx`).
     """
     parser = argparse.ArgumentParser(prog="onnx", description="A model as an ONNX file.")
     parser.add_argument("model", type=Path, help="folder of a model")
@@ -154,7 +154,8 @@ def list_graphs(loaded: LoadedFolder) -> tuple[Graph, ...]:
     The model is put into evaluation mode.
 
     Raises:
-        InputError: If predictions need more than the outputs of a file, or the model needs more inputs than token ids.
+        InputError: If predictions need more than the outputs of a file, or if the model needs inputs other than token
+            ids.
     """
     model = loaded.model.eval()
     searched = isinstance(model, TagModel) and model.chain is not None
@@ -270,9 +271,9 @@ def measure_difference(loaded: LoadedFolder, graph: Graph, answer: Answer) -> fl
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaddedBatch(Batch):
-    """Rows padded to one length, stored one after another.
+    """Rows that are padded to the same length and stored one after another.
 
-    Here `boundaries` is bool [B, S], True for tokens that are not padding.
+    Unlike in `Batch`, `boundaries` is bool [B, S], True for tokens that are not padding.
     """
 
     def compute_positions(self) -> Tensor:
@@ -286,16 +287,16 @@ class PaddedBatch(Batch):
         return torch.arange(rows) * length
 
     def compute_means(self, values_TH: Tensor) -> Tensor:
-        """Compute the mean of the token vectors of each row, without padding: float32 [B, H]."""
+        """Compute the mean of each row's token values, without padding: float32 [B, H]."""
         return self.pool(values_TH, "mean")
 
     def pool(self, values_TH: Tensor, pooling: str) -> Tensor:
-        """Pool the token vectors of each padded row as `pool_rows` does: float32 [B, H * modes]."""
+        """Pool the hidden states of each padded row as `pool_rows` does: float32 [B, H * modes]."""
         return pool_rows(values_TH.view(*self.boundaries.shape, -1), self.boundaries, pooling)
 
 
 class PaddedAttention(nn.Module):
-    """The attention of a layer, for padded rows."""
+    """The self-attention of a layer, for padded rows."""
 
     def __init__(self, attention: SelfAttention) -> None:
         super().__init__()
@@ -327,7 +328,7 @@ class PaddedAttention(nn.Module):
 
 
 class PaddedModel(nn.Module):
-    """A copy of a module that reads padded rows instead of batches.
+    """A copy of a module that takes padded rows instead of a `Batch`.
 
     `per_token` is True if each token has its own outputs.
     """

@@ -1,10 +1,10 @@
-"""Predictions of a fine-tuned model for every record of a file, as lines of JSON; scores if the file has labels.
+"""Predicts every record of a file with a fine-tuned model, as lines of JSON, and computes scores if it has labels.
 
-    MODEL, FILE ─► examples ─► items ─► answers ─► {"line": ..., "label": ..., "probabilities": {...}}
+    MODEL, FILE ─► examples ─► items ─► outputs ─► {"line": ..., "label": ..., "probabilities": {...}}
 
-Promise: one line for each record, in the order of the file; one that cannot be used has the reason instead of an
-answer. What the settings of a file do not say is read as in the training file; a file of another task is refused. A
-label that training did not have counts as a wrong answer.
+Promise: there is one line for each record, in the order of the file. A record that cannot be used has the reason
+instead of a prediction. Settings that are not given are taken from the training file. A file that does not fit the task
+is refused. If a label did not occur in training, the prediction counts as wrong.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from trainer.tasks.task import Prediction, Task
 
 
 class FileAnswers(NamedTuple):
-    """The examples of a file, the ledger of its records, and the prediction for each example."""
+    """The examples of a file, the ledger that accounts for its records, and the prediction for each example."""
 
     file: FileExamples
     ledger: Ledger
@@ -37,7 +37,8 @@ class FileAnswers(NamedTuple):
 def main(arguments: list[str]) -> int:
     """Run `predict MODEL FILE.json OUTPUT [--labelled]`: write the predictions, print an event, and return 0.
 
-    FILE.json holds the settings of the file to read (`FileSettings`). Raises InputError as `predict` does.
+    FILE.json contains the settings of the file to read (`FileSettings`). Raises InputError if the file cannot be
+    predicted (see `predict`).
     """
     parser = argparse.ArgumentParser(prog="predict", description="Answers of a fine-tuned model to a file.")
     parser.add_argument("model", type=Path, help="folder of a fine-tuned model")
@@ -57,13 +58,13 @@ def predict(folder: Path, file: FileSettings, output: Path, labelled: bool, rank
 
     Args:
         folder: The folder of a fine-tuned model.
-        file: The file. Settings that it does not name are those of the training file.
+        file: The file. Settings that are not given are taken from the training file.
         output: The file to write.
         labelled: True if the file has labels, so that scores are computed.
         ranks: The processes that share the work. All must call this function.
 
     Returns:
-        A summary: `examples` (their number), `task` (the kind), `scores` (by metric), and `ledger`.
+        A summary with the keys `examples` (their number), `task` (the kind), `scores` (by metric), and `ledger`.
 
     Raises:
         InputError: If the model has no task, the file cannot be read, or the output cannot be written.
@@ -115,7 +116,7 @@ def write_answers(output: Path, task: Task, answers: FileAnswers) -> None:
 
 
 def iter_answer_rows(task: Task, answers: FileAnswers) -> Iterator[dict[str, Any]]:
-    """Yield a row for each record of a file, in order: `line`, `id` and `kept`, and the keys of `Task.to_row`.
+    """Yield a row for each record of a file, in order, with the keys `line`, `id`, `kept` and those of `Task.to_row`.
 
     `id` and `kept` are omitted if the record has none. An unusable record has `unusable`, the reason, instead of a
     prediction. Rows of labeled examples also have the keys of `Task.judge`.
@@ -134,5 +135,5 @@ def iter_answer_rows(task: Task, answers: FileAnswers) -> Iterator[dict[str, Any
 
 
 def _name_record(line: int, name: Any, kept: Values) -> dict[str, Any]:
-    """Build the keys that identify a record in its file: `line`, and `id` and `kept` if present."""
+    """Build the keys that identify a record in its file: `line` and, if present, `id` and `kept`."""
     return {"line": line, **({} if name is None else {ID: name}), **({"kept": kept} if kept else {})}

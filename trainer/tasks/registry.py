@@ -1,7 +1,7 @@
-"""The tasks by name; the contract of a task is in `trainer.tasks.task`.
+"""Finds tasks by name. The interface of a task is defined in `trainer.tasks.task`.
 
-A package of your own adds a task under the entry point `cloze.tasks`. Entry points are only searched for names that
-none of Cloze's tasks has. The record of a fine-tuned model has the `version` of the task and of its package.
+A package can add a task with the entry point `cloze.tasks`. Entry points are only searched for names that are not
+built in. The record of a fine-tuned model contains the `version` of the task and of its package.
 """
 
 import dataclasses
@@ -44,7 +44,7 @@ _KINDS = Kinds(what="task", key="task", group=GROUP, ours=TASKS, members=_MEMBER
 
 
 def find_task_class(kind: str) -> Any:
-    """Find the class of a kind of task, built-in or of a plugin.
+    """Find the class of a kind of task, which may be built in or come from a plugin.
 
     Raises InputError if the kind is unknown, or its package cannot be imported.
     """
@@ -76,18 +76,18 @@ def split_settings(
     elsewhere: Collection[str] = (),
     without: Collection[str] = (),
 ) -> tuple[dict[str, Any], FinetuneSettings]:
-    """Split settings into the table of a task and the settings of its fine-tuning.
+    """Split settings into those of a task and those of its fine-tuning.
 
     Args:
         kind: The kind of task.
-        given: Settings of both sorts, by name.
+        given: Settings of both kinds, by name.
         where: The name of the settings in error messages.
         defaults: Default settings of the task, which `given` overrides.
         elsewhere: Other known keys, which are only used to suggest spellings.
         without: Fine-tuning settings that are not allowed here.
 
     Returns:
-        The table of the task with its `kind`, and the settings of fine-tuning.
+        The settings of the task, including its `kind`, and the settings of fine-tuning.
 
     Raises:
         InputError: If a key is unknown, or a value is out of range.
@@ -108,14 +108,14 @@ def list_field_names(kind: Any) -> set[str]:
 
 
 def find_task_package(kind: str) -> str:
-    """Find the package that defines a kind of task, as its name and version; "" for a built-in kind."""
+    """Return the name and version of the package that defines a kind of task; "" for a built-in kind."""
     return _KINDS.find_package(kind)
 
 
 def without_old_keys(table: Mapping[str, Json]) -> dict[str, Json]:
-    """Return the recorded table of a task without `package` and without settings that no longer exist.
+    """Return the recorded settings of a task without `package` and without settings that no longer exist.
 
-    A removed setting is only omitted if its value is the one still supported; otherwise `read_task` rejects it. Raises
+    A removed setting is only omitted if its value is still supported. Otherwise `read_task` rejects it later. Raises
     InputError if the kind is unknown.
 
     >>> without_old_keys({"kind": "next", "direction": "left", "leaky": True, "metric": ""})

@@ -33,30 +33,30 @@ TRAINING_KEYS = (  # keys that mean the same in pre-training
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinetuneSettings:
-    """The settings of fine-tuning. If not stated otherwise, None means the value published for the model's family.
+    """The settings of fine-tuning. Unless stated otherwise, None means the value published for the model's family.
 
     max_length:    maximum number of tokens of a sequence, including special tokens; None: the default of the task, or
                    the model's maximum if that is less
     epochs:        number of passes over all training examples
     patience:      number of epochs without improvement after which training stops; None: no early stopping
-    batch:         items of a step, over all processes and micro-batches
+    batch:         number of items of a step, over all processes and micro-batches
     micro_batch:   maximum number of items that a process holds at once; None: its whole share of a step
     learning_rate: the peak learning rate
     schedule:      how the learning rate changes after the peak, as in pre-training
     warmup:        share of all steps over which the learning rate rises to the peak
     weight_decay, layer_decay, clip_norm, epsilon: as in pre-training
-    dropout:       dropout of hidden states and in the head; None: that of the model
-    pooling:       input of a head for whole texts: "cls", the first token, or the "mean" of all; None: that of the
-                   model (ModernBERT); models of other families only support the first token
+    dropout:       dropout of hidden states and in the head; None: the model's dropout
+    pooling:       input of a head for whole texts: "cls" (the first token) or "mean" (the mean of all tokens); None:
+                   the model's pooling (ModernBERT); models of other families only support the first token
     freeze:        parts that are not trained: "embeddings", "encoder" (including the embeddings), or layers by
-                   zero-based number: "3", "0-5"
+                   zero-based index: "3", "0-5"
     precision:     number type of matrix products: "auto", "float32", "bfloat16" or "float16"
     compile:       whether to compile every layer with torch.compile
     seed:          seed of the heads' initial weights, the order of examples, and dropout
     restarts:      number of runs, with consecutive seeds from `seed` on; the run that is best on the evaluation
                    examples is kept, and all are reported, with median and spread
-    keep:          epoch to keep: the "best" by the task's metric on the evaluation examples (of equal ones that with
-                   the lower loss), or the "last"
+    keep:          epoch to keep: the "best" by the task's metric on the evaluation examples (if several are equal, the
+                   one with the lower loss), or the "last"
     log_every:     number of steps between lines of the log
     device:        "cuda" or "cpu"; "auto": a GPU if there is one
     processes:     number of processes on this machine; 0: one per GPU, or one if there is none
@@ -136,7 +136,7 @@ def read_job(kind: type[Job], arguments: Sequence[str]) -> Job:
 
 
 def parse_frozen_layers(text: str) -> range | None:
-    """Parse an entry of `freeze` as a range of zero-based layer numbers; None for "embeddings" and "encoder".
+    """Parse an entry of `freeze` as a range of zero-based layer indices; None for "embeddings" and "encoder".
 
     Raises:
         InputError: If the entry is invalid.
@@ -161,13 +161,14 @@ class FinetuneJob:
     model:  folder of the model to start from
     output: folder for the fine-tuned model; must be empty or not exist
     task:   `kind`, and settings of the task
-    training: the labeled file to learn from
-    evaluation: the labeled file by which epochs are compared; equal to `training` if examples of that are held out
+    training: the labeled file to train on
+    evaluation: the labeled file that is used to choose the best epoch; equal to `training` if some of its examples are
+            held out
     settings: the settings of fine-tuning
     folds:  number of parts into which the training examples are divided; 0: none are held out
-    fold:   zero-based number of the part that is held out
-    group:  name of a kept column of `training`; examples with the same value are held out together; "": those with the
-            same text, context or document
+    fold:   zero-based index of the part that is held out
+    group:  name of a kept column of `training`; examples with the same value are held out together; "": examples
+            with the same text, context or document
     first_weights: whether to start from random weights instead of the pre-trained ones, as a control
     """
 

@@ -1,21 +1,21 @@
-"""Tasks: what one reads of a record, how an example becomes tokens, what is learned, and how answers are scored.
+"""Tasks: what is read from a record, how an example becomes tokens, what is trained, and how predictions are scored.
 
-A task is a frozen dataclass whose fields are the settings of this kind of task. A new kind is a file with such a class
-in `trainer/tasks/kinds` and a line in `trainer.tasks.registry`; or a class of an installed package, under the entry
-point `cloze.tasks`:
+A task is a frozen dataclass whose fields are the settings of this kind of task. To add a kind, write a file with such a
+class in `trainer/tasks/kinds` and add a line to `trainer.tasks.registry`, or publish the class in a package with an
+entry point in `cloze.tasks`:
 
     [project.entry-points."cloze.tasks"]
     stance = "my_package:StanceTask"
 
-The class must not import torch, because the command reads it. What needs torch is in the class that `builder` names: a
-`trainer.tasks.heads.task_model.TaskModel`, built on a pre-trained encoder.
+The class must not import torch, because the command uses it. Code that needs torch is in the class that `builder`
+names, a `trainer.tasks.heads.task_model.TaskModel` with a pre-trained encoder.
 
-    record ─make_example─► example ─fit─► the task, with what it learned of the examples ─make_items─► items of tokens
-    items ─the model─► answers ─make_predictions─► predictions ─compute_scores, to_row─► scores, rows
+    record ─make_example─► example ─fit─► the task, with settings from the examples ─make_items─► items of tokens
+    items ─the model─► outputs ─make_predictions─► predictions ─compute_scores, to_row─► scores, rows
 
-Below are what kinds share: names of metrics and of classes, shares of answers.
+This module also has functions that several kinds use, for names of metrics and classes, and for probabilities.
 
-Shapes: T tokens, S sequences, P points of an item.
+Shapes: T tokens, S sequences, P points (token positions that the heads read) of an item.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -67,8 +67,8 @@ class TaskItem:
     sequences: one sequence, or several that are compared, such as the choices of a question
     example:   zero-based index of the example, within the call of `make_items` and later within the file
     points:    int64 [P], token positions that the heads read, counted across all sequences of the item
-    targets:   arrays by name; a batch concatenates those of its items along the first axis
-    origin:    data for turning the model's outputs into predictions; the model does not read it
+    targets:   arrays by name; in a batch, the arrays of all items are concatenated along the first axis
+    origin:    data for converting the model's outputs to predictions; the model does not read it
     """
 
     sequences: tuple[Tokens, ...]
@@ -117,11 +117,11 @@ class Task:
     format:         format of files whose extension is ambiguous
     unit:           what each row of the model's outputs belongs to: a "sequence", a "point" or a "token"
     architecture:   the key under which model families list the Hugging Face class for this kind
-    causal:         True if a token only attends to itself and to previous tokens
+    causal:         True if a token only attends to itself and to earlier tokens
     default_length: maximum number of tokens of a sequence, unless set otherwise
     label_roles:    the roles that only labeled examples have
-    old_keys: removed settings and their only supported values, by the name of the setting that preceded them. They are
-                      still written to records, so that equal tasks have equal records.
+    old_keys:       removed settings and their only supported values, by the name of the setting that preceded them;
+                    they are still written to records, so that equal tasks have equal records
     """
 
     __slots__ = ()
@@ -152,7 +152,7 @@ class Task:
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The names of the scores by which epochs can be compared, the default first.
+        """The names of the scores that can be used to choose the best epoch, the default one first.
 
         Higher scores are better.
         """
@@ -160,7 +160,7 @@ class Task:
 
     @property
     def export_architecture(self) -> str:
-        """The key of the Hugging Face class for which the model is exported.
+        """The key of the Hugging Face class to which the model is exported.
 
         It is "encoder" if no Hugging Face class has the task's heads. The heads are then written to a separate file.
         """
@@ -172,7 +172,7 @@ class Task:
         raise NotImplementedError
 
     def list_terms(self) -> tuple[Term, ...]:
-        """List the terms of the task's loss, in the order in which `TaskModel.compute_losses` returns them."""
+        """Return the terms of the task's loss, in the order in which `TaskModel.compute_losses` returns them."""
         return (self.term,)
 
     def make_example(self, values: Mapping[str, Any], labelled: bool) -> Example:
@@ -201,7 +201,7 @@ class Task:
         return self
 
     def find_unknown_label(self, example: Example) -> Unusable | None:
-        """Return a reason if the label of an example is unknown to the fitted task, else None.
+        """Return a reason if the label of an example is unknown to the fitted task, otherwise None.
 
         A class without training rows, for example, is unknown. Examples with unknown labels are not used for training.
         In an evaluation file they are kept, and every prediction for them is wrong.
@@ -209,7 +209,7 @@ class Task:
         return None
 
     def find_source(self, example: Example) -> Any:
-        """Return what an example was taken from: its text, context or document.
+        """Return the text, context or document that an example was taken from.
 
         Examples from the same source are held out together.
         """
@@ -241,7 +241,7 @@ class Task:
         Args:
             examples: The examples, which must be one or more complete groups of `iter_groups`.
             encoder: The encoder that converts texts to tokens and counts truncated tokens.
-            labelled: True if the items get targets.
+            labelled: True to add targets to the items.
 
         Returns:
             The items, in the order of the examples. `TaskItem.example` is an index into `examples`.
@@ -249,7 +249,7 @@ class Task:
         raise NotImplementedError
 
     def count_targets(self, items: Items) -> tuple[int, ...]:
-        """Compute the divisor of each term's summed loss: the number of points if `unit` is "point", else of items."""
+        """Return the divisor of each term's summed loss: the number of points if `unit` is "point", else of items."""
         number = sum(len(item.points) for item in items) if self.unit == "point" else len(items)
         return (number,) * len(self.list_terms())
 
@@ -258,7 +258,7 @@ class Task:
 
         Args:
             examples: The examples.
-            items: The items of all examples, as `make_items` returns them. `TaskItem.example` is an index into
+            items: The items of all examples, as returned by `make_items`. `TaskItem.example` is an index into
                 `examples`.
             answers: The model's output for each item: an array with one row for each sequence, point or token.
 
@@ -286,7 +286,7 @@ class Task:
         raise NotImplementedError
 
     def judge(self, example: Example, prediction: Prediction) -> dict[str, Any]:
-        """Build the keys that only rows of labeled examples have: `gold`, and `score` if one example can be scored."""
+        """Return the keys that only rows of labeled examples have: `gold`, and `score` if one example can be scored."""
         return {}
 
     @classmethod
@@ -295,7 +295,7 @@ class Task:
         return cls()
 
     def to_config(self) -> Mapping[str, Any]:
-        """Return the keys of the exported `config.json` that describe the task, by default none."""
+        """Return the keys of the exported `config.json` that describe the task. By default there are none."""
         return {}
 
 
@@ -303,7 +303,7 @@ class Task:
 
 
 def format_names(names: Sequence[str]) -> str:
-    """Format names as a list of quoted names for a message, with at most MAX_LISTED names and the number of the others.
+    """Format names for a message as quoted names, at most MAX_LISTED of them, followed by how many more there are.
 
     >>> format_names(["a", "b"]), format_names([str(n) for n in range(10)])
     ("'a', 'b'", "'0', '1', '2', '3', '4', '5', '6', '7' and 2 more")
@@ -330,7 +330,7 @@ def with_first(requested: str, metrics: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def with_others(labels: Sequence[str], named: Iterable[Sequence[str]]) -> tuple[str, ...]:
-    """Append to the names of classes all other names that occur in examples, sorted.
+    """Return class names followed by all other names that occur in examples, sorted.
 
     >>> with_others(["no", "yes"], [["yes"], ["maybe"]])
     ('no', 'yes', 'maybe')
@@ -355,7 +355,7 @@ def to_label_keys(labels: Sequence[str]) -> dict[str, Any]:
 def parse_labels(config: Mapping[str, Any]) -> tuple[str, ...]:
     """Read the names of the classes from a `config.json`, in the order of the model's outputs.
 
-    Without names, they are LABEL_0 and LABEL_1.
+    If it has no names, they are LABEL_0 and LABEL_1.
     """
     named = {int(n): str(label) for n, label in config.get("id2label", {0: "LABEL_0", 1: "LABEL_1"}).items()}
     return tuple(named[number] for number in sorted(named))
@@ -369,6 +369,6 @@ def softmax(logits: npt.NDArray[Any]) -> Float64s:
 
 
 def sigmoid(logits: npt.NDArray[Any]) -> Float64s:
-    """Compute the sigmoid of each logit: a separate probability for each, which need not sum to 1."""
+    """Compute the sigmoid of each logit. The results are separate probabilities, which need not sum to 1."""
     shares: Float64s = 1 / (1 + np.exp(-logits.astype(np.float64)))
     return shares

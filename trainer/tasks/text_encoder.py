@@ -1,9 +1,9 @@
-"""Texts as a model reads them: ids by the `tokenizer.json` next to the model, cut to its length. No torch.
+"""Encodes texts for a model with the `tokenizer.json` in its folder, truncated to its maximum length. No torch.
 
-Promise: every sequence, also one that was cut, is what the tokenizer's own template makes of a text or of two: with the
-classifying token first and a separating one last; the tokens cut off are counted. The tokenizer is checked against the
-model before the first text. Cost: 4 microseconds a character (one x86-64 core, 2026-11-27). If only the beginning of a
-text is read, no more than a part of it is in memory at once.
+Promise: every sequence, even a truncated one, has the form that the tokenizer's template gives to one or two texts,
+with a classification token first and a separator token last. Truncated tokens are counted. The tokenizer is checked
+against the model before the first text. Cost: 4 microseconds per character (one x86-64 core, 2026-11-27). If a text is
+truncated, only a part of it is tokenized at a time, which saves memory.
 """
 
 import re
@@ -74,14 +74,15 @@ def open_tokenizer(folder: Path, inputs: ModelInputs) -> Tokenizer:
 
 @dataclass(slots=True, kw_only=True)
 class TextEncoder:
-    """A tokenizer that truncates sequences, and counts the tokens that are cut off.
+    """A tokenizer that truncates sequences, and counts the truncated texts and tokens.
 
     max_length: maximum number of tokens of a sequence, including special tokens
     inputs:     the model's vocabulary size and special token ids
-    prompts:    prompts that callers put before the first of several compared texts, and before the others
+    prompts:    two prompts that callers put in front of texts: one for the first of several compared texts, and one for
+                the others
     skipped:    the number of tokens of each prompt that are not pooled; () if all are pooled
     num_cut:    the number of texts that were truncated so far
-    tokens_cut: the number of tokens that were cut off so far
+    tokens_cut: the number of tokens that were removed by truncation so far
     """
 
     tokenizer: Tokenizer
@@ -105,8 +106,8 @@ class TextEncoder:
             folder: The folder.
             inputs: The model's vocabulary size and special token ids.
             max_length: Maximum number of tokens of a sequence, including special tokens.
-            prompts: The names of two prompts in a sentence-transformers folder, for first texts and for others. If (),
-                the folder's prompts and lower-casing are ignored.
+            prompts: The names of two prompts in a sentence-transformers folder, for first texts and for others; () to
+                ignore the folder's prompts and lowercasing.
 
         Raises:
             InputError: If the tokenizer is missing or does not fit the model, or a named prompt is not in the folder.
@@ -120,7 +121,7 @@ class TextEncoder:
         return encoder
 
     def _apply_folder_settings(self, sentences: SentenceFolder, prompts: Sequence[Prompt]) -> None:
-        """Use the lower-casing and two prompts of a sentence-transformers folder, named by `prompts`, from now on.
+        """Use the lowercasing and two prompts of a sentence-transformers folder from now on. `prompts` are their names.
 
         Raises InputError if a prompt is missing.
         """
@@ -136,18 +137,18 @@ class TextEncoder:
     def encode(self, texts: Sequence[str], seconds: Sequence[str] | None = None) -> list[Encoding]:
         """Encode texts, or pairs of texts, as sequences of at most `max_length` tokens, with special tokens.
 
-        Long texts are tokenized part by part. All tokens that are cut off are counted.
+        Long texts are tokenized part by part. All tokens that are removed by truncation are counted.
 
         Args:
             texts: The texts.
-            seconds: A second text for each text. If None, there are no second texts.
+            seconds: A second text for each text; None if there are no second texts.
         """
         return self.join(self._encode_starts(texts), None if seconds is None else self._encode_starts(seconds))
 
     def _encode_starts(self, texts: Sequence[str]) -> list[Encoding]:
-        """Tokenize the beginning of each text, at least one token more than fits if the text is that long.
+        """Tokenize the beginning of each text. If a text is too long, it gets at least one token more than fits.
 
-        The tokens of the rest are counted as cut off.
+        The tokens of the rest are counted as truncated.
         """
         parts = [_iter_parts(text, max(PART_CHARACTERS, 16 * self.max_length)) for text in texts]
         firsts = self.tokenize([text[slice(*next(part, (0, 0)))] for text, part in zip(texts, parts, strict=True)])
@@ -165,12 +166,12 @@ class TextEncoder:
     def join(
         self, firsts: Sequence[Encoding], seconds: Sequence[Encoding] | None = None, cut: str = CUT_LONGEST
     ) -> list[Encoding]:
-        """Add special tokens to the tokens of texts, and truncate the sequences to `max_length`.
+        """Combine tokenized texts to sequences: add special tokens, and truncate to `max_length`.
 
         Args:
-            firsts: The tokens of first texts, as `tokenize` returns them. They are not changed.
-            seconds: The tokens of second texts. If None, there are no second texts.
-            cut: The text of a pair that is truncated at its end: CUT_LONGEST or CUT_FIRST.
+            firsts: The tokens of first texts, as returned by `tokenize`. They are not changed.
+            seconds: The tokens of second texts; None if there are no second texts.
+            cut: Which text of a pair is truncated at its end: CUT_LONGEST or CUT_FIRST.
         """
         sides = [firsts] if seconds is None else [firsts, seconds]
         room = self.count_room(len(sides))
@@ -184,7 +185,8 @@ class TextEncoder:
     def encode_start(self, first: Encoding, second: Encoding) -> Encoding:
         """Encode a first text and as much of a second text as fits, as a sequence of at most `max_length` tokens.
 
-        Both are given as `tokenize` returns them. Tokens that do not fit are not counted as cut off.
+        Both are encodings returned by `tokenize`. Tokens of the second text that do not fit are dropped and not counted
+        as truncated.
         """
         self.tokenizer.enable_truncation(self.max_length, strategy=CUT_SECOND)
         encoding: Encoding = self.tokenizer.post_process(first, second)
@@ -192,13 +194,13 @@ class TextEncoder:
         return encoding
 
     def shorten(self, pieces: Sequence[Encoding], max_tokens: int) -> None:
-        """Truncate token sequences to `max_tokens` tokens, in place, and count the tokens that are cut off."""
+        """Truncate token sequences to `max_tokens` tokens, in place, and count the tokens that are removed."""
         for piece in pieces:
             self.count_lost(max(0, len(piece) - max_tokens))
             piece.truncate(max_tokens)
 
     def count_room(self, texts: int = 1) -> int:
-        """Return the maximum number of tokens of one text, or of two texts together, not counting special tokens.
+        """Return the maximum number of tokens of a text, or of two texts together, excluding special tokens.
 
         `texts` is 1 or 2.
         """

@@ -1,10 +1,10 @@
-"""Steps of your own: what is done to a source's records besides the steps that Cloze has.
+"""Steps of your own, which are applied to a source's records in addition to Cloze's steps.
 
-A step is a small frozen dataclass that a package of yours names under the entry point `cloze.steps`; its fields are
-the keys of a recipe's `[[step]]` table. It sees a batch of texts, changes them, and says which are dropped and why;
-every drop is counted under the step's kind. It must be a pure function of the batch's rows, one by one: how records
-are cut into batches is not fixed. Its settings, its `version` and its package's version enter the fingerprint of
-every source that it is applied to, so a new version builds those documents again.
+A step is a small frozen dataclass that a package of yours names under the entry point `cloze.steps`; its fields are the
+keys of a recipe's `[[step]]` table. It sees a batch of texts, changes them, and says which are dropped and why; every
+drop is counted under the step's kind. It must be a pure function of each row of the batch, because records may be
+divided into batches in any way. Its settings, its `version` and its package's version enter the fingerprint of every
+source that it is applied to, so a new version rebuilds those documents.
 
     [project.entry-points."cloze.steps"]
     shouting = "my_package:ShoutingStep"

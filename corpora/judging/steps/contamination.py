@@ -1,27 +1,27 @@
 """Contamination: documents that share a run of words with an item of an evaluation set.
 
-A document matches an item if n words of the item are in it in a row (13, as Brown et al. 2020, appendix C,
-compare), however they are wrapped, capitalized or punctuated (see `corpora.text.words`). An item of fewer
-words is matched only as a whole, and only if it has `min_words`; one that is shorter still is met by chance in any
-large corpus: it is not looked for, and `EvaluationIndex.num_unmatched` says how many there are of them.
+A document matches an item if n words of the item are in it in a row (13, as Brown et al. 2020, appendix C, compare),
+however they are wrapped, capitalized or punctuated (see `corpora.text.words`). An item of fewer words is matched only
+as a whole, and only if it has `min_words`. Items that are even shorter occur by chance in any large corpus. They are
+not searched for, and `EvaluationIndex.num_unmatched` counts them.
 
 Promise: `find_evaluation_matches` equals `find_evaluation_match`, the definition, row by row; a hit of two hashes is
-compared word by word, so no document is named that does not hold the words (one is missed by chance with probability
-2**-64). What comes out depends on the items and the texts, not on the order or the places of files.
+compared word by word, so every reported document contains the words (one is missed by chance with probability 2**-64).
+The result depends on the items and the texts, not on the order or location of files.
 
-An apostrophe parts two words, so "I don't know how to do it" has eight of them and, as an item, meets every
-novel in which somebody says so: of 91 books five meet such sentences of CoLA, and no item that is longer. A
-higher `min_words` leaves them out. A Chinese or Japanese character is a word: let `n` be larger there.
+An apostrophe separates two words, so "I don't know how to do it" has eight words and, as an item, matches every novel
+in which somebody says so: of 91 books, five match such sentences of CoLA, and none matches a longer item. A higher
+`min_words` excludes them. A Chinese or Japanese character is a word: let `n` be larger there.
 
-Cost: 100 MB a second for a column. The index is built at 2.6 MB a second; it holds the items' text and some
-40 bytes for each of their words, and is pickled for workers as it is.
+Cost: 100 MB a second for a column. The index is built at 2.6 MB a second; it holds the items' text and some 40 bytes
+for each of their words, and is pickled for workers.
 
-Evaluation sets: the files in which they are handed on, read as numbered texts.
+Evaluation sets: their files, read as numbered texts.
 
 Promises: every text of a file, or of the fields that are named, is read, in order and in NFC; of SQuAD's form that is
-every context and question, or the fields of these that are named. What cannot be read is refused with one paragraph.
-Lists and objects inside a record are searched to the bottom. Cost: that of the format's reader; a `.json` is held in
-memory whole, of Parquet 4,096 rows, of the others a record at a time.
+every context and question, or the fields of these that are named. A file that cannot be read is refused with an
+InputError. Lists and objects inside a record are searched to the bottom. Cost: that of the format's reader; a `.json`
+is held in memory whole, of Parquet 4,096 rows, of the others a record at a time.
 """
 
 import csv

@@ -1,9 +1,9 @@
 """Language of a document, by CLD2: no model to download, the same answer on every machine.
 
-Promise: a language is an ISO 639 code, or "un" if the text is too short, too mixed or not certain enough;
-the answer depends only on the text and the settings. Eight pieces of a text, spread evenly over it, are read first.
-Only if CLD2 is not sure that all of them are in one language does it read the text, `sample_bytes` of it at most.
-Cost: CLD2 reads about 25 MB a second; with the pieces, novels and documentation in documents of 3.7 KB come to 106.
+Promise: a language is an ISO 639 code, or "un" if the text is too short, too mixed or not certain enough; the answer
+depends only on the text and the settings. Eight pieces of a text, spread evenly over it, are read first. CLD2 reads the
+text (at most `sample_bytes` of it) only if it is not sure that all pieces are in one language. Cost: CLD2 reads about
+25 MB a second; with the pieces, novels and documentation in documents of 3.7 KB come to 106.
 
 Read so and read whole, 11 of 13,336 texts differ (2026-11-27): 9 that are "un" as a whole have a language by
 their pieces (Russian with foreign names, a sign that CLD2 refuses), one of Croatian is so only by its pieces, 1 of

@@ -1,15 +1,16 @@
-r"""Line rules: which lines are taken out of a document before it is judged as a whole, each rule named.
+r"""Line rules: which lines are removed from a document before it is judged as a whole.
 
-Promise: `edit_lines` equals `edit_text`, the definition, row by row. A line goes for the first rule it fails, in the
-order of `LINE_RULES`. What is left keeps its order; a blank line is between two lines if one was between
-them before. A document without such a line is unchanged, and so is a column if no rule is on: nothing is copied then.
-One that is left with nothing is an empty text. Lines that many documents of a source share (signatures, notices) are
-recognized by their hashes: `hash_lines` gives every document's, and `edit_lines` takes those that are to go.
+Promise: `edit_lines` equals `edit_text`, the definition, row by row. A line is removed by the first rule that it fails,
+in the order of `LINE_RULES`. The remaining lines keep their order, and there is a blank line between two of them if
+there was one before. A document without such a line is unchanged. If no rule is on, the column is returned without
+copying. A document without remaining lines is an empty text. Lines that many documents of a source share (signatures,
+notices) are recognized by their hashes: `hash_lines` computes the hashes of every document's lines, and `edit_lines`
+takes the hashes of the lines to remove.
 
 Cost: 4.8 ns a byte of novels with all rules of C4 on, 2.8 for the hashes, and a copy of the text. Two lines share a
 hash by chance with probability 2**-64: among 10**8 different lines some two do in one case of 3,700.
 
-If papers and code leave a choice, it is this. Words and lines are those of `corpora.text.counts.definition`. A line
+Choices that the papers and the code leave open: words and lines are those of `corpora.text.counts.definition`. A line
 ends in terminal punctuation if its last character is one of `LINE_ENDS`, three dots left out, as in C4's code. Its
 phrases are sought without ASCII case. A citation is `[12]`, `[]`, `[edit]` or `[citation needed]`; the spaces before it
 go, too, unless a letter or digit follows.

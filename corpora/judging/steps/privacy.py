@@ -1,4 +1,4 @@
-r"""Privacy: e-mail addresses, public IP addresses and telephone numbers replaced by ones that are nobody's.
+r"""Privacy: replace e-mail addresses, public IP addresses and telephone numbers with ones that belong to nobody.
 
 Promise: `mask_private` equals `mask_text`, the definition, row by row, and takes time linear in the text. What
 counts as private is defined in `corpora.judging.steps.privacy`. Every kind is off unless asked for.

@@ -1,8 +1,8 @@
-"""Finds lines that may hold something private: a gate before patterns that read a few MB a second.
+"""Finds lines that may contain private data: a filter in front of patterns that read a few MB a second.
 
-Promise: every line in which `corpora.judging.steps.privacy.find_private_spans` finds something is named, with the
-kinds that it may hold; now and then another (of books, one in 1,900 is named). Cost: one pass over the bytes,
-970 MB a second on books.
+Promise: every line in which `corpora.judging.steps.privacy.find_private_spans` finds something is found, with the kinds
+that it may contain, and occasionally another line (in books, one line in 1,900 is found). Cost: one pass over the
+bytes, 970 MB a second on books.
 """
 
 from functools import cache

@@ -1,9 +1,10 @@
-"""Quality rules: which documents are dropped for what they look like, each rule named and with its threshold.
+"""Quality rules: which documents are dropped because of their form. Each rule has a name and a threshold.
 
 Thresholds are set for English, and hold for a document in another language as its table says
 (`corpora.text.counts.languages`): stop words are its own, the mean length of words is measured by its own, words of
-scripts without spaces are runs of characters. What a language has no table for is not judged in it. Shares of lines of
-bullets and ellipses are judged from five lines on, for a line of speech may begin with a dash or end in dots.
+scripts without spaces are runs of characters. Rules that need a table are not applied to languages without one. Shares
+of lines of bullets and ellipses are judged from five lines on, for a line of speech may begin with a dash or end in
+dots.
 
 Promise: a document is dropped by the first rule it fails, in the order of `DETAILS`; `judge`, the definition, and
 `judge_texts`, for a column, agree on it exactly. A rule compares integer counts with a threshold, so nothing depends

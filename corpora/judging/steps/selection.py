@@ -1,14 +1,13 @@
-"""The score by which Stories was gathered: how many n-grams a document shares with a set of questions.
+"""The score with which the Stories corpus was selected: the overlap of n-grams of a document and a set of questions.
 
 Trinh & Le 2018, section 5.3: documents of Common Crawl are ranked by their overlap with the questions of the
-commonsense tests, score = sum over n = 1..4 of n F1(n), over the sum of n; the best 0.1% are the corpus. The
-paper leaves the rest open; here it is this. All questions together are one bag of n-grams, so a document that
-shares a little with many of them scores as one that shares much with a few, and the score is small (the paper
-names 0.08 for its best document; of 6,313 chapters, web pages and news the best here has 0.071, fan fiction).
-An n-gram counts at most as often as it is in the questions: with o of them shared, d in the document and q
-in the questions, precision is o/d, recall o/q, F1 = 2o/(d+q). Words are those of `corpora.text.words`: case
-and marks do not matter. An n-gram does not cross a question's end, nor the gap where its pronoun was taken out;
-the candidate answers are not part of it.
+commonsense tests, score = sum over n = 1..4 of n F1(n), over the sum of n; the best 0.1% are the corpus. The paper
+leaves the rest open. Here, all questions together are one bag of n-grams, so a document that shares a little with many
+of them scores as one that shares much with a few, and the score is small (the paper names 0.08 for its best document;
+of 6,313 chapters, web pages and news the best here has 0.071, fan fiction). An n-gram counts at most as often as it is
+in the questions: with o of them shared, d in the document and q in the questions, precision is o/d, recall o/q, F1 =
+2o/(d+q). Words are those of `corpora.text.words`: case and marks do not matter. An n-gram does not cross a question's
+end, nor the gap where its pronoun was taken out; the candidate answers are not part of it.
 
 Promise: `score_documents` equals `score_text`, the definition, row by row, in whole millionths, so that no order of
 additions matters; `cut` depends on how many documents have which score and on nothing else, in one pass, with

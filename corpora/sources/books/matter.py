@@ -350,7 +350,7 @@ def _can_precede(ordinal: str, heading: str) -> bool:
 
 
 def _read_names(*blocks: str) -> set[str]:
-    """Return the names in the lines of these paragraphs, without leading numbers and page numbers.
+    """Return the set of names in the lines of the given paragraphs, without leading numbers and page numbers.
 
     A name is reduced to lower-case letters.
     """
@@ -498,8 +498,9 @@ def _is_plea(line: str) -> bool:
 def count_prose_words(blocks: Sequence[str], max_count: int) -> int:
     """Count the words of running text in paragraphs, stopping once `max_count` is reached.
 
-    Running text consists of paragraphs with at least eight words and a sentence end, most of whose words are not
-    capitalized (unlike lists, tables, titles and indexes), and with few symbols and numbers (unlike programs).
+    A paragraph is running text if it has at least eight words and a sentence end. Most of its words must not be
+    capitalized (unlike in lists, tables, titles and indexes), and it must have few symbols and numbers (unlike
+    programs).
     """
     total = 0
     for block in blocks:

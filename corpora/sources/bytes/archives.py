@@ -66,7 +66,7 @@ class Reader(Protocol):
     position: int
 
     def read(self, size: int) -> bytes:
-        """Return the next `size` bytes, or fewer at the end, and advance `position` by their number."""
+        """Return the next `size` bytes, or fewer at the end, and advance `position` by the number of bytes returned."""
 
     def skip(self, size: int) -> None:
         """Skip the next `size` bytes, and advance `position`."""
@@ -171,7 +171,7 @@ def _skip_padding(data: bytes, pieces: Iterator[bytes], name: str, position: int
 
 
 class ByteReader:
-    """A `Reader` of chunks of bytes, which holds only one of them in memory.
+    """A `Reader` of chunks of bytes. Only one chunk is held in memory.
 
     Args:
         pieces: The chunks.
@@ -183,7 +183,7 @@ class ByteReader:
         self._piece, self._at = b"", 0
 
     def read(self, size: int) -> bytes:
-        """Return the next `size` bytes, or fewer at the end, and advance `position` by their number."""
+        """Return the next `size` bytes, or fewer at the end, and advance `position` by the number of bytes returned."""
         data = self._take(size)
         if len(data) == size:
             return data
@@ -219,7 +219,7 @@ class FileReader:
         self.file, self.position = file, 0
 
     def read(self, size: int) -> bytes:
-        """Return the next `size` bytes, or fewer at the end, and advance `position` by their number."""
+        """Return the next `size` bytes, or fewer at the end, and advance `position` by the number of bytes returned."""
         data = self.file.read(size)
         self.position += len(data)
         return data

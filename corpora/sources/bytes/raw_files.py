@@ -160,7 +160,7 @@ class Lines:
 
     @classmethod
     def from_lines(cls, lines: Sequence[bytes]) -> "Lines":
-        """Create a Lines object from separate lines. They are treated as a file whose lines are divided by newlines."""
+        """Create a Lines object from separate lines, as if they were the lines of a file separated by newlines."""
         lengths = np.array([*map(len, lines)], np.int64)
         ends = np.cumsum(lengths + 1) - 1
         return cls(b"\n".join(lines), ends - lengths, ends, lengths)
@@ -242,7 +242,7 @@ def read_blocks(stream: BufferedIOBase, start: int, stop: int | None, max_bytes:
 
 
 def _cut_block(data: bytes, offset: int, passed: int, max_bytes: int) -> Lines:
-    r"""Split a block of bytes, which begins with a line, into lines at "\n" or "\r\n".
+    r"""Split a block of bytes into lines at "\n" or "\r\n". The block must begin at the start of a line.
 
     Args:
         data: The block.

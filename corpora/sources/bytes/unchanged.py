@@ -19,7 +19,7 @@ from corpora.store.places.files import read_machine_id
 
 
 def read_state(path: Path) -> str:
-    """Return a string that changes whenever a file does: "MACHINE SIZE MTIME INODE", separated by spaces.
+    """Return a string that changes whenever a file changes: "MACHINE SIZE MTIME INODE", separated by spaces.
 
     For a folder, the string consists of the states of all files in the folder and its subfolders. For a zip member, it
     is the state of the archive.

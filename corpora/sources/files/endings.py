@@ -55,7 +55,7 @@ REMEDIES = {  # of kinds of files that are not read, and could be
 def format_endings(endings: tuple[str, ...]) -> str:
     """Format file extensions for a message.
 
-    Extensions that allow the same compressions are grouped, followed by the extensions of these compressions.
+    Extensions that can be compressed in the same ways are grouped. The extensions of these compressions follow them.
 
     >>> format_endings((".txt", ".md", ".txt.gz", ".md.gz", ".epub"))
     '.txt, .md (each also .gz), .epub'

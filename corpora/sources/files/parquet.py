@@ -289,9 +289,9 @@ def list_values(column: pa.Array) -> list[Any]:
 
 
 def _to_microseconds(column: pa.Array) -> pa.Array:
-    """Return a column with times in microseconds if it has nanoseconds, which Python does not support.
+    """Convert a column of times in nanoseconds, which Python does not support, to microseconds.
 
-    Any other column is returned unchanged.
+    Other columns are returned unchanged.
     """
     if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
         return column.cast(pa.timestamp("us", column.type.tz), safe=False)

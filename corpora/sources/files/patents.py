@@ -62,7 +62,7 @@ class TextOrPatents(TextFile):
     def _build_record(self, locator: Locator, data: bytes | None, tally: Tally) -> Record:
         """Build the record of a patent. A patent that is too large or cannot be read yields a dropped record.
 
-        `data` is the bytes of the patent, or None if it is too large.
+        `data` contains the bytes of the patent; None if it is too large.
         """
         if data is None:
             return drop_too_large(locator, self.max_record_bytes)

@@ -143,8 +143,8 @@ class FilesSource:
     def files(self) -> list[tuple[str, Path]]:
         """List the raw files as (name, path) pairs, sorted by name.
 
-        These are the files at `path` that can be read, and those in zip archives. A zip member's name is that of the
-        archive, a slash, and its name in the archive.
+        These are the readable files at `path`, including the members of zip archives. The name of a member is the
+        archive's name, a slash, and the member's name in the archive.
 
         Raises:
             InputError: If there are none. The message lists the files that were found instead.

@@ -256,7 +256,7 @@ class _TableShape:
 
 
 def _split_lines(offset: int, raw: bytes) -> list[Line]:
-    """Split the bytes of joined rows into their lines, each of which is a row.
+    """Split the bytes of joined rows into lines. Each line is a row.
 
     `offset` is the position of the first byte in the file.
     """

@@ -415,7 +415,7 @@ def find_host(url: str) -> str:
 
 
 def is_within(host: str, hosts: tuple[str, ...]) -> bool:
-    """Return True if a host is one of `hosts` or a subdomain of one of them.
+    """Return True if a host is in `hosts` or is a subdomain of a host in `hosts`.
 
     >>> is_within("news.example.org", ("example.org",)), is_within("myexample.org", ("example.org",))
     (True, False)

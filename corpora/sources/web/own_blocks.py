@@ -78,7 +78,7 @@ def _find_inside(tree: Tree, elements: list[int]) -> list[int]:
 
 
 def _drop_blocks(tree: Tree, blocks: list[Block], positions: list[int]) -> list[Block]:
-    """Return the blocks whose innermost element is not that of a block of the page with an index in `positions`."""
+    """Return the blocks that are not in the same innermost element as one of the page's blocks at `positions`."""
     nodes = {tree.blocks[place].node for place in positions}
     return [block for block in blocks if block.node not in nodes] if nodes else blocks
 
@@ -104,9 +104,9 @@ def _is_hidden(written: str) -> bool:
 def without_appended(tree: Tree, blocks: list[Block], address: str | None) -> list[Block]:
     """Remove the blocks of other articles that are appended to the page's own article.
 
-    Other articles are recognized by a URL that differs from the page's. The page's own article is the one that names
-    the page's URL, or the one in which the main text begins. A page without its own article, such as a list of
-    articles, is returned unchanged.
+    Other articles are recognized by URLs that differ from the page's URL. The page's own article is the article that
+    declares the page's URL, or else the article in which the main text begins. If a page has no such article, as a list
+    of articles, nothing is removed.
 
     Args:
         tree: The page.

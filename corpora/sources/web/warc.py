@@ -214,9 +214,9 @@ def read_archive(path: Path, start: int, stop: int, max_bytes: int, tally: Tally
 
 
 def inspect_first_member(path: Path) -> tuple[bool, bool]:
-    """Check whether an archive begins with a WARC record, and whether its first gzip member is exactly one record.
+    """Return whether an archive begins with a WARC record, and whether its first gzip member is exactly one record.
 
-    Reads at most 256 kB, because the first record of an archive is usually a short description of the crawl.
+    At most 256 kB are read, because the first record of an archive is usually a short description of the crawl.
 
     Raises:
         DamagedBytes: If the member cannot be decompressed.
@@ -230,7 +230,9 @@ def inspect_first_member(path: Path) -> tuple[bool, bool]:
 
 
 def _check_cut(path: Path, end: int, stop: int) -> None:
-    """Check that a slice's last gzip member ends where the next slice, unless that is empty, has its first member.
+    """Check that the first gzip member at or after `stop` begins where the last member of this slice ends.
+
+    If no member begins where the last one ends, there must be none at or after `stop`.
 
     Args:
         path: The archive.

@@ -179,10 +179,7 @@ class PageCutter:
         self._stop = self._buffer_start + len(self._buffer)
 
     def finish(self) -> Iterator[CutPage]:
-        """Yield the incomplete page at the end of the file, with the fault "no end", if there is one.
-
-        Call this after the last chunk.
-        """
+        """Finish after the last chunk. If the file ends within a page, yield this page with the fault "no end"."""
         if self._page_start is not None:
             yield self._cut_page(self._page_start, self._buffer_start + len(self._buffer), "no end")
 
@@ -219,7 +216,7 @@ class PageCutter:
         return CutPage(stream, offset + start - position, end - start, data, fault)
 
     def _trim(self) -> None:
-        """Discard the bytes before the current page, and those of a page that is too large."""
+        """Discard the bytes before the current page, and the bytes of the current page if it is too large."""
         end = self._buffer_start + len(self._buffer)
         keep = max(self._tag_end, end - len(b"</mediawiki>"))
         if self._page_start is not None and end - self._page_start <= self.max_page_bytes:

@@ -89,7 +89,7 @@ class RecordCutter:
         yield from self._cut_records(self._tail, len(self._tail))
 
     def _cut_records(self, data: bytes, stop: int) -> Iterator[CutElement]:
-        """Yield the records that end in `data[:stop]`, the unprocessed bytes, and keep the other bytes for later."""
+        """Yield the records that end in the first `stop` bytes of `data`. Keep the other bytes for later."""
         start_of_rest = at = 0
         positions = {needle: data.find(needle, 0, stop) for needle in self._needles}
         while at < stop:
@@ -113,8 +113,7 @@ class RecordCutter:
     def _find_tag(self, data: bytes, at: int, stop: int, positions: dict[bytes, int]) -> "re.Match[bytes] | None":
         """Return the next match of a record's tag, a comment or a CDATA section; None if there is none before `stop`.
 
-        Searching for a few fixed strings first is ten times faster than the pattern, which can match only at one of
-        them.
+        The pattern can match only at a few fixed strings. Searching for these first is ten times faster.
 
         Args:
             data: The bytes.

@@ -3,11 +3,11 @@
 Promise: `measure` is the definition of the counts; `corpora.text.counts.kernels.measure_texts` gives the same for a
 column. Cost: 0.9 MB a second; the kernels 120.
 
-If the papers leave a choice, it is this. A word is a run of characters other than white space, so the
-counts of words are for languages that write spaces between them. A letter is an ASCII letter or anything
-beyond ASCII. A line is what is between newlines, white space at its ends left out; blank lines are not
-counted. Characters are code points. White space is every byte up to 0x20: cleaned text has no other. Stop
-words are looked up without case and without the punctuation around them, each counted once.
+Choices that the papers leave open: a word is a run of characters other than white space, so the counts of words are for
+languages that write spaces between them. A letter is an ASCII letter or anything beyond ASCII. A line is what is
+between newlines, white space at its ends left out; blank lines are not counted. Characters are code points. White space
+is every byte up to 0x20: cleaned text has no other. Stop words are looked up without case and without the punctuation
+around them, each counted once.
 
 An n-gram is a run of n words, equal to another if its words are, letter for letter. Its characters are those of its
 words, without the white space between them, and shares of them are of the characters of all words. The most common

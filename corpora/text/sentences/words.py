@@ -60,7 +60,7 @@ def build_word_slots(words: Mapping[bytes, int], manner: int) -> Int64s:
     """Build the hash table of words that `find_kind_at` searches: pairs of key and kinds, followed by `manner`.
 
     Args:
-        words: The kinds of each word (a sum of bit flags), by its UTF-8 of at most eight bytes.
+        words: Maps each word, at most eight bytes of UTF-8, to its kinds (a sum of bit flags).
         manner: The conventions of the language, as in `Language.manner`.
 
     Returns:

@@ -43,7 +43,8 @@ def test_a_line_for_each_group_says_where_the_run_is(tmp_path: Path) -> None:
         progress.show()
         assert lines(pages)[0] == ("data", "under way", "1, 1 reused", "3 of 4")
         assert "documents/pages: 3 of 4 parts" in pages.artifacts["progress-small"]["data"]
-        assert pages.artifacts["progress-small"]["description"] == "small: data"
+        description = pages.artifacts["progress-small"]["description"]
+        assert description == "small: data, documents/pages: 3 of 4 parts"
         progress.finish("documents/pages", "built")
         progress.begin(stage("counts", "small"), 1)
         assert [state for _, state, *_ in lines(pages)] == ["done", "under way", "next"]

@@ -88,6 +88,7 @@ def test_a_baseline_and_a_control_learn_the_same(compared: Run) -> None:
     assert shown.count("Pre-training was ") == 1
     assert "from first weights on " in shown
     assert re.search(r"Worth it\? ?\n? ?(Yes|No|Not shown|Yes for \d of 3 tasks)", shown)
+    assert "It is pre-training that is judged" in shown
     assert "the baseline (other), on the same examples" in shown
 
 

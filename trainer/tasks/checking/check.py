@@ -1,11 +1,11 @@
-"""The checks of labeled data, on one page: records in, findings out.
+"""Runs all checks of labeled data: records in, findings out.
 
     files ─► records ─► labels, repeats, texts, hints, checks of one kind of task ─► findings ─► a report
 
-Promise: every finding is true of the files as they were read, with its count and its first lines; what only a person
-can know is called doubtful. If the rows of a file change their order, its findings are the same but for lines and
-examples. No torch. Cost: some 55 microseconds a row of 20 words, linear in the rows: 200,000 and 10,000 to judge by
-take 11 CPU seconds (one x86-64 core, 2026-11-27). Memory: 2.2 kB a row of 20 words.
+Promise: every finding is true for the files as they were read, and has a count and its first lines. What only a person
+can decide is called doubtful. If the rows of a file are reordered, its findings remain the same except for lines and
+examples. No torch. Cost: some 55 microseconds per row of 20 words, linear in the number of rows: 200,000 training rows
+and 10,000 evaluation rows take 11 CPU seconds (one x86-64 core, 2026-11-27). Memory: 2.2 kB per row of 20 words.
 """
 
 from collections import Counter
@@ -43,14 +43,14 @@ def check_task(
     max_length: int | None = None,
     model: Path | None = None,
 ) -> DataReport:
-    """Check the labeled files of a task for problems that would distort a score, before anything is learned from them.
+    """Check the labeled files of a task for problems that would distort a score, before training.
 
     Args:
         table: The `kind` of the task, and settings of that kind.
         files: The training file first, then the evaluation files. Must not be empty.
         unlabelled: The paths of files that have no labels.
-        max_length: Maximum number of tokens of a text. If None, the default of the kind of task.
-        model: A folder with a `tokenizer.json` for counting tokens. If None, words are counted instead.
+        max_length: Maximum number of tokens of a text; None for the default of the kind of task.
+        model: A folder with a `tokenizer.json` for counting tokens; None to count words instead.
 
     Returns:
         A report of all findings. Those that make a score meaningless come first.
@@ -95,7 +95,7 @@ def _find_unusable_rows(file: CheckedFile) -> Iterator[DataFinding]:
 
 
 def _find_unlearnable_labels(task: Task, files: Sequence[CheckedFile]) -> list[DataFinding]:
-    """Find the problems of labels in all files. The first file is the training file.
+    """Find problems with the labels of all files. The first file is the training file.
 
     If the task cannot be learned from the labels, only the problems that explain why are returned.
     """

@@ -1,12 +1,12 @@
-"""Findings: what is wrong with labeled data, as values, and as a paragraph, lines or a refusal.
+"""Findings: problems in labeled data, as values, and formatted as a paragraph, as lines or as an error.
 
-A finding stops a command if a score would mean nothing whatever the model does, such as evaluation rows that are
-training rows; it is doubtful if only the owner of the data can say whether it is meant. Findings that are accepted by
-their names stop nothing and are still shown.
+A finding stops a command if it makes a score meaningless for any model, such as evaluation rows that are also training
+rows. It is doubtful if only the owner of the data can say whether it is intended. Findings that are accepted by name do
+not stop a command, but are still shown.
 
 `CheckedFile` is a file of labeled data as the checks see it: each usable record with its line, texts and label.
-Records are read as fine-tuning reads them, but labels need not be those of training, and a file with many unusable
-records is read to its end. Memory: the records, as Python's objects.
+Records are read as in fine-tuning, except that labels may differ from those of training, and that a file with many
+unusable records is read to its end. Memory: the records, as Python objects.
 """
 
 import json
@@ -41,9 +41,9 @@ NAMES = tuple(dict.fromkeys(case.partition("/")[0] for case in WORDING))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataFinding:
-    """One problem that was found in labeled data.
+    """A problem that was found in labeled data.
 
-    name:     the kind of problem, one of NAMES, which is also the name for accepting it
+    name:     the kind of problem, one of NAMES; users accept a finding by this name
     severity: "stops" or "doubtful"
     where:    the file and the first lines concerned
     what:     a description of the problem, with the number of rows and what to do about it
@@ -72,7 +72,7 @@ def build_finding(case: str, where: str, *, stops: bool | None = None, **values:
         case: The key of the wording. The part before a slash is the name of the finding.
         where: The file and lines concerned.
         stops: True if the finding stops a command. Only used for wordings whose severity is "either".
-        **values: Values for the placeholders of the wording.
+        **values: The values for the placeholders of the wording.
 
     Raises:
         KeyError: If there is no such wording, or if a placeholder has no value.
@@ -91,7 +91,7 @@ class DataReport:
 
     looks:    a sentence that describes the content of the files
     rows:     the number of usable records of each file, by name
-    findings: the findings, with those that stop a command first
+    findings: the findings; those that stop a command come first
     """
 
     looks: str
@@ -105,7 +105,7 @@ class DataReport:
 
     @property
     def paragraph(self) -> str:
-        """The conclusion of the report as one paragraph: what the files contain, and the names of the findings."""
+        """The summary of the report as one paragraph: what the files contain, and the names of the findings."""
         number = len(self.stopping_findings)
         doubtful = len(self.findings) - number
         if not self.findings:
@@ -119,7 +119,7 @@ class DataReport:
         return asdict(self)
 
     def accept(self, names: Collection[str]) -> "DataReport":
-        """Return a copy of the report in which accepted findings no longer stop a command but are "doubtful".
+        """Return a copy of the report in which accepted findings are "doubtful", so that they no longer stop a command.
 
         Args:
             names: Names of the findings to accept, or "all".
@@ -181,7 +181,7 @@ def quote(text: str) -> str:
 
 
 def list_some(things: Sequence[str], max_shown: int = MAX_SHOWN) -> str:
-    """Join the first items with commas, and add the number of the others.
+    """Join the first items of a list with commas, and append how many more there are.
 
     >>> list_some(["3", "9", "12", "40", "41"])
     '3, 9 and 3 more'
@@ -201,7 +201,7 @@ def format_count(number: int, thing: str = "row", verb: str = "have") -> str:
 
 
 def format_share(number: int, total: int, thing: str = "row", verb: str = "have") -> str:
-    """Format a count with its noun, its share of a total in percent, and its verb.
+    """Format a count with its noun, its percentage of a total, and its verb.
 
     >>> format_share(2, 16)
     '2 rows (12.5 %) have'
@@ -211,7 +211,7 @@ def format_share(number: int, total: int, thing: str = "row", verb: str = "have"
 
 
 def format_percent(part: float, whole: float) -> str:
-    """Format the ratio of a part to a whole in percent; "0.0 %" if the whole is zero.
+    """Format the ratio of a part to a whole as a percentage; "0.0 %" if the whole is zero.
 
     >>> format_percent(1, 8), format_percent(1, 3000)
     ('12.5 %', '0.033 %')
@@ -232,7 +232,7 @@ class CheckedFile:
     name:       the name of the file in messages
     settings:   the file and how it is read
     examples:   the examples that the task builds from the records
-    lines:      the line number of each record, from 1
+    lines:      the line number of each record, starting at 1
     values:     the values of each record by role (the meaning of a value for the task, such as `text`)
     labels:     the label of each record; None if the file has no labels
     ids:        the id of each record, or None if it has none
@@ -322,7 +322,7 @@ def to_text(value: Any) -> str:
 
 
 def read_checked(task: Task, name: str, file: FileSettings, labelled: bool = True) -> CheckedFile:
-    """Read all records of a file for the checks. A file is accepted even if most of its records are unusable.
+    """Read all records of a file for the checks. The file is accepted even if most of its records are unusable.
 
     Args:
         task: The task that reads the file.
@@ -363,10 +363,10 @@ def read_checked(task: Task, name: str, file: FileSettings, labelled: bool = Tru
 
 
 def find_label(task: Task, example: Example, values: Mapping[str, Any]) -> Any:
-    """Find the label of a record.
+    """Return the label of a record.
 
     It is the label in the example, which may be a class name, a number, or a tuple of tags or answers. If the example
-    has none, it is a tuple of the record's texts for the label roles.
+    has none, a tuple of the record's texts for the label roles is returned.
 
     Args:
         task: The task.

@@ -1,7 +1,7 @@
-"""Labels: nulls, spellings, classes too rare to learn or to measure, order, scales of numbers.
+"""Checks of labels: null values, spellings, classes too rare to learn or to score, sorted rows, outliers.
 
-Names are those of classes, or the types of tagged spans. What a task names itself (`labels`) is meant so. Cost: one
-pass over the labels.
+The names that are checked are those of classes, or the types of tagged spans. Names that a task lists in its `labels`
+are taken as intended. Cost: one pass over the labels.
 """
 
 import unicodedata
@@ -42,7 +42,7 @@ def find_label_problems(task: Task, files: Sequence[CheckedFile]) -> Iterator[Da
     """Yield the problems of labels: null values, spellings, rare or unbalanced classes, sorted rows, outliers.
 
     Args:
-        task: The task. If its settings name the classes, null values and spellings are not checked.
+        task: The task. If its settings list the classes, null values and spellings are not checked.
         files: The training file first, then the evaluation files. Files without labels are ignored.
     """
     labelled = [file for file in files if file.labels is not None and len(file)]
@@ -68,7 +68,7 @@ def find_label_problems(task: Task, files: Sequence[CheckedFile]) -> Iterator[Da
 
 
 def list_class_names(label: Any) -> tuple[str, ...]:
-    """List the class names in a label: the class, or the types of a sentence's tags; nothing for a number.
+    """List the class names in a label: the class itself, or the types in a sequence of tags. A number has none.
 
     >>> list_class_names("good"), list_class_names(("B-PER", "I-PER", "O")), list_class_names(2.5)
     (('good',), ('PER',), ())
@@ -117,7 +117,7 @@ def _find_label_spellings(
 ) -> Iterator[DataFinding]:
     """Yield a finding for labels that differ only by case, white space, width, hyphens or Unicode normalization.
 
-    `rows` maps the name of each file and each class to the class's rows.
+    `rows` maps the name of each file to a mapping from each class to the indices of its rows.
     """
     spelled = defaultdict[str, Counter[str]](Counter)
     for file in files:
@@ -200,7 +200,7 @@ def _compare_with_training(
 ) -> Iterator[DataFinding]:
     """Yield findings for classes that are missing from the training file, or much more or less frequent there.
 
-    `rows` maps the name of each file and each class to the class's rows.
+    `rows` maps the name of each file to a mapping from each class to the indices of its rows.
     """
     ours, theirs = rows[file.name], rows[training.name]
     unseen = sorted({*ours} - {*theirs})
@@ -229,7 +229,7 @@ def _compare_with_training(
 
 
 def _find_outliers(file: CheckedFile) -> Iterator[DataFinding]:
-    """Yield findings for numeric labels: numbers far from all others, -1 as a missing value, one number in all rows."""
+    """Yield findings for numeric labels: outliers, -1 as a missing value, or the same value in all rows."""
     numbers = np.array([np.nan if label is None else label for label in file.labels or ()], np.float64)
     low, high = np.nanquantile(numbers, CENTRAL_QUANTILES)
     beyond = OUTLIER_RANGES * (high - low)

@@ -1,4 +1,4 @@
-"""Problems that only one kind of task can have: in tags, answers in a text, pairs, passages, choices.
+"""Checks for a single kind of task: tags, answers in a text, pairs, passages, choices.
 
 Cost: one pass over the records.
 """
@@ -25,7 +25,7 @@ MAX_CUT_SHARE = 0.02  # share of answers that begin or end within a word
 
 
 def find_kind_problems(kind: str, files: Sequence[CheckedFile]) -> Iterator[DataFinding]:
-    """Yield the problems that only one kind of task can have; nothing for kinds without specific checks.
+    """Yield the problems that are specific to one kind of task. For kinds without specific checks, nothing is yielded.
 
     Args:
         kind: The kind of task.
@@ -61,7 +61,8 @@ def _find_cut_answers(file: CheckedFile) -> Iterator[DataFinding]:
 def _is_within_word(context: str, begin: int, end: int) -> bool:
     """Return True if a span of the text `context` starts or ends between two letters.
 
-    Only scripts that put spaces between words count. `begin` and `end` are character offsets, `end` is exclusive.
+    Only letters of scripts that put spaces between words count. `begin` and `end` are character offsets, `end` is
+    exclusive.
     """
     edges = (context[begin - 1 : begin + 1] if begin else "", context[end - 1 : end + 1])
     return any(len(edge) == 2 and edge.isalpha() and max(edge) < "\u0530" for edge in edges)
@@ -71,7 +72,7 @@ def _is_within_word(context: str, begin: int, end: int) -> bool:
 
 
 def _find_pair_problems(file: CheckedFile) -> Iterator[DataFinding]:
-    """Yield findings for a file of pairs: pairs of equal texts, and passages that are right and wrong for one query."""
+    """Yield findings for a file of pairs: equal texts in a pair, or a passage both correct and wrong for a query."""
     roles = ("query", "positive") if "positive" in file.text_roles else ("text", "second")
     if not {*roles} <= {*file.text_roles}:
         return
@@ -101,7 +102,7 @@ def _list_negatives(value: object) -> Sequence[str]:
 
 
 def _find_choice_problems(file: CheckedFile) -> Iterator[DataFinding]:
-    """Yield findings for a file of questions: two equal choices, and right choices always in the same position."""
+    """Yield findings for a file of questions: two equal choices, and correct choices always in the same position."""
     endings = [role for role in file.text_roles if role not in ("context", "question")]
     given = [
         [to_text(each) for each in (values["choices"] if "choices" in values else [values[role] for role in endings])]

@@ -1,9 +1,9 @@
-"""Rows that occur again, in a file or in another, exactly or nearly, with the same label or another.
+"""Finds repeated rows, in one file or in two, exact or nearly equal, with the same label or different ones.
 
-Exact repeats are rows whose texts differ at most by case, spaces and Unicode form. Near repeats share at least .8 of
-their runs of five words (`corpora.duplicates`; counted, not estimated), for rows of 12 words or more; of rows with
-several texts each text must be alike. Cost: linear in the rows. Memory: keys of each row, and the runs of words of rows
-that are compared.
+Rows are exact repeats if their texts differ at most by case, spaces and Unicode normalization. Rows of 12 words or more
+are near repeats if they have at least 80 % of their runs of five words in common (`corpora.duplicates`; counted, not
+estimated). If rows have several texts, each of them must be similar. Cost: linear in the number of rows. Memory: a key
+of each row, and the runs of words of the rows that are compared.
 """
 
 from collections.abc import Iterator, Sequence
@@ -137,7 +137,7 @@ def _find_shared_texts(file: CheckedFile, earlier: CheckedFile, role: str) -> It
 
 
 def _find_near_repeats(files: Sequence[CheckedFile]) -> Iterator[DataFinding]:
-    """Yield findings for rows that are nearly equal to an earlier row, of the same file or of an earlier one.
+    """Yield findings for rows that are nearly equal to an earlier row in the same file or in an earlier file.
 
     The first file is the training file.
     """

@@ -1,11 +1,10 @@
-"""Texts: cut ones, languages, broken characters, markup, texts that are none.
+"""Checks of texts: truncation, languages, broken characters, markup, values that are not texts, and hints.
 
-Promise: counts are of all rows, or the finding says of how many that were looked at, at equal distances in the file.
-Cost: languages and lengths are those of at most 2,000 rows, broken characters are sought in at most 20,000.
+Promise: counts include all rows, or else the finding says how many rows, evenly spaced in the file, were checked. Cost:
+at most 2,000 rows are checked for language and length, and at most 20,000 for broken characters.
 
-Hints: what tells the label without being read: a word that is always with it, a column, an id.
-
-Cost: words of at most 20,000 rows at equal distances are counted; columns are read whole.
+A hint gives the label away without the text being read: a word that always occurs with it, a column, or an id. Cost:
+words are counted in at most 20,000 evenly spaced rows, and columns are read completely.
 """
 
 import re
@@ -54,13 +53,13 @@ LETTER = re.compile(r"\w")
 def find_text_problems(
     task: Task, files: Sequence[CheckedFile], max_length: int, model: Path | None
 ) -> Iterator[DataFinding]:
-    """Yield the problems of texts: truncated, broken, without letters, constant, with markup, in several languages.
+    """Yield problems of texts: truncated, broken, without letters, constant, with markup, in several languages.
 
     Args:
         task: The task. Kinds that read long texts in windows do not truncate texts.
         files: The training file first, then the evaluation files.
         max_length: Maximum number of tokens of a text.
-        model: A folder with a `tokenizer.json`. If None, words are counted instead of tokens.
+        model: A folder with a `tokenizer.json`; None to count words instead of tokens.
     """
     for file in files:
         if not isinstance(task, WINDOWED_TASKS):
@@ -86,13 +85,13 @@ def _format_sample(rows: Sequence[int], file: CheckedFile) -> str:
 
 
 def _find_cut_texts(file: CheckedFile, is_separate: bool, max_length: int, model: Path | None) -> Iterator[DataFinding]:
-    """Yield a finding if more than MAX_CUT_SHARE of the texts are too long for the model.
+    """Yield a finding if the fraction of texts that are too long for the model exceeds MAX_CUT_SHARE.
 
     Args:
         file: The file.
         is_separate: True if the model reads the texts of a row separately.
         max_length: Maximum number of tokens of a sequence.
-        model: A folder with a `tokenizer.json`. If None, words are counted instead of tokens.
+        model: A folder with a `tokenizer.json`; None to count words instead of tokens.
     """
     rows = sample_rows(len(file), MAX_SAMPLED_ROWS)
     texts = [text for row in rows for text in (_list_sequences(file, row, is_separate))]
@@ -123,7 +122,7 @@ def _find_cut_texts(file: CheckedFile, is_separate: bool, max_length: int, model
 def _list_sequences(file: CheckedFile, row: int, is_separate: bool) -> Sequence[str]:
     """List the texts of a row as the model reads them: each separately, or joined, with only the longest choice.
 
-    `row` is a zero-based index, and `is_separate` says whether the model reads the texts of a row separately.
+    `row` is a zero-based index. `is_separate` is True if the model reads the texts of a row separately.
     """
     if is_separate:
         return file.texts[row]
@@ -135,7 +134,7 @@ def _list_sequences(file: CheckedFile, row: int, is_separate: bool) -> Sequence[
 
 
 def _find_broken_characters(file: CheckedFile) -> Iterator[DataFinding]:
-    """Yield a finding for texts that were decoded incorrectly: ftfy would repair them, or they have U+FFFD."""
+    """Yield a finding for texts that were decoded incorrectly: ftfy would repair them, or they contain U+FFFD."""
     rows = sample_rows(len(file), MAX_SCANNED_ROWS)
     bad = [row for row in rows if not file.joined_texts[row].isascii() and _is_broken(file.joined_texts[row])]
     if len(bad) > MAX_BROKEN_SHARE * len(rows):
@@ -270,7 +269,7 @@ def _find_telling_words(file: CheckedFile, labels: Sequence[str]) -> Iterator[Da
 
 
 def _find_id_columns(file: CheckedFile, name: str, column: Sequence[Any]) -> Iterator[DataFinding]:
-    """Yield a finding if an additional column has ids: nearly all values differ, or they are increasing numbers.
+    """Yield a finding if an additional column contains ids: nearly all values differ, or they are increasing numbers.
 
     `name` is the name of the column, and `column` its values.
     """
@@ -295,7 +294,7 @@ def _is_number(value: str) -> bool:
 
 
 def _find_telling_columns(file: CheckedFile, name: str, column: Sequence[Any]) -> Iterator[DataFinding]:
-    """Yield a finding if a column determines the label: by a category for each class, or as the number itself.
+    """Yield a finding if a column gives the label away: each of its values has one class, or is the numeric label.
 
     `name` is the name of the column, and `column` its values.
     """

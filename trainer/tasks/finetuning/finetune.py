@@ -1,27 +1,26 @@
-"""Fine-tuning: a model's folder and two files of labeled examples in, the folder of a model for the task out.
+"""Fine-tuning: reads a model folder and two files of labeled examples, and writes the folder of a model for the task.
 
     files ─► examples ─► the task, fitted ─► items ─► for each restart: a new head ─► train ─► the best epoch of all
     model, tokenizer ────────────────────────┘                                                 └─► a folder
 
-A restart is one call of `train` (`trainer/train.py`): the same items from another seed. Its steps are numbered after
-those of the restarts before it, so one log and one folder of checkpoints serve them all. An epoch goes through all
-items once and ends with an evaluation and a checkpoint; the checkpoint of the best epoch so far is kept, and exported
-in the end. Numbers for dropout follow from seed, step and process, so a restart resumes at any step.
+A restart is one call of `train` (`trainer/train.py`) with the same items and another seed. Its steps are numbered after
+those of earlier restarts, so all restarts share one log and one folder of checkpoints. An epoch goes through all items
+once, and ends with an evaluation and a checkpoint. The checkpoint of the best epoch so far is kept, and exported at the
+end. The random numbers of dropout depend on seed, step and process, so a restart can resume at any step.
 
-AdamW as in pre-training, linear warm-up and decay (Devlin et al. 2018, appendix A.3).
+The optimizer is AdamW as in pre-training, with linear warm-up and decay (Devlin et al. 2018, appendix A.3).
 
-Promise: on one process, on a processor, the same job ends with the same bytes, except for the times in `metrics.jsonl`,
-even if it was killed in between and started again. It resumes only with what it began with: if the job, the model, the
-teacher or a file of examples is another one, it starts over and says why (`record.py`). One run at a time makes an
-output.
+Promise: with one process on a CPU, the same job writes the same bytes, except for the times in `metrics.jsonl`, even if
+it was killed and started again. It resumes only from an equal run: if the job, the model, the teacher or a file of
+examples differs, it starts over and says why (`record.py`). Only one run at a time writes an output.
 
     OUTPUT's unfinished folder/   metrics.jsonl   the log
-                                  checkpoints/    the newest one, and the one of the best epoch, as in pre-training
-                                  export/         what becomes the output
+                                  checkpoints/    the newest checkpoint, and that of the best epoch, as in pre-training
+                                  export/         the folder that becomes the output
 
-Cost: a step of 32 texts of 5 to 49 tokens, a BERT of the size mini: 0.39 s (one x86-64 core). Memory: of a
-row of 30 tokens some 650 bytes besides its text (`data`), and the weights some five times: as read, as learned, with
-gradients and AdamW's two moments.
+Cost: a step of 32 texts of 5 to 49 tokens takes 0.39 s with BERT mini (one x86-64 core). Memory: for a row of 30
+tokens, some 650 bytes in addition to its text (`data`), and some five times the weights: as read, in training,
+gradients, and AdamW's two moments.
 """
 
 import gc
@@ -313,7 +312,7 @@ def name_losses(losses: Mapping[str, float], task: Task) -> Mapping[str, float]:
 
 
 def with_first_weights(pretrained: Pretrained, seed: int) -> Pretrained:
-    """Return a copy of a model with random weights instead of the pre-trained ones, equal on every process.
+    """Return a copy of a model with random weights instead of the pre-trained ones. All processes get the same weights.
 
     `seed` is the seed of torch's generator.
     """
@@ -326,9 +325,9 @@ def with_first_weights(pretrained: Pretrained, seed: int) -> Pretrained:
 
 @contextmanager
 def explain_disk(output: Path) -> Iterator[None]:
-    """Convert OSErrors about the output's disk in the block to an InputError with a remedy.
+    """Convert an OSError in the block that concerns the output's disk to an InputError with a remedy.
 
-    Others are raised unchanged.
+    Other errors are raised unchanged.
     """
     try:
         yield
@@ -350,7 +349,7 @@ def choose_length(task: Task, asked: int | None, pretrained: Pretrained, model: 
         model: The folder of the model, for error messages.
 
     Raises:
-        InputError: If the request exceeds the number of tokens that the model can read.
+        InputError: If the requested number exceeds the number of tokens that the model can read.
     """
     positions = pretrained.settings.positions
     if asked is not None and asked > positions:

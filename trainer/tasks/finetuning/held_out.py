@@ -1,8 +1,9 @@
-"""Hold out examples of a file to evaluate on, if there is no file for that.
+"""Holds out examples of the training file for evaluation if there is no evaluation file.
 
-The examples are divided into folds of like size, and one fold is held out. Examples of one group stay together: those
-with the same value in a column, or, if none is named, of one text, context or document. The division is a function of
-the seed and of the groups' names, not of their order in the file. Cost: a hash and a number for each example.
+The examples are divided into folds of similar size, and one fold is held out. Examples of the same group stay together.
+A group has the same value in a given column or, if none is given, comes from the same text, context or document. The
+division depends only on the seed and on the names of the groups, not on their order in the file. Cost: a hash and a
+number for each example.
 """
 
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ from trainer.tasks.task import Task
 
 
 def split_held_out(task: Task, file: FileExamples, job: FinetuneJob) -> tuple[list[int], list[int]]:
-    """Divide the examples of a file into those to learn from and those to hold out for evaluation.
+    """Divide the examples of a file into training examples and examples that are held out for evaluation.
 
     Args:
         task: The task, which determines the text, context or document that an example comes from.
@@ -27,7 +28,7 @@ def split_held_out(task: Task, file: FileExamples, job: FinetuneJob) -> tuple[li
         job: The job with the number of folds, the fold to hold out, and the column of groups.
 
     Returns:
-        The indices of the examples to learn from, and the indices of the held-out examples.
+        The indices of the training examples, and the indices of the held-out examples.
 
     Raises:
         InputError: If there are fewer groups than folds.
@@ -70,12 +71,12 @@ def assign_folds(groups: Sequence[str], folds: int, seed: int) -> list[int]:
 
 
 def select_examples(file: FileExamples, numbers: Sequence[int], judges: bool) -> FileExamples:
-    """Return a copy of a file's examples with only the selected ones.
+    """Return a copy of a file's examples that contains only the selected ones.
 
     Args:
         file: The examples.
         numbers: The indices of the examples to select.
-        judges: True if the selected examples are held out. Unusable records then only count for the other examples.
+        judges: True if the selected examples are held out. Unusable records are only counted with the other examples.
     """
     counts, some = file.counts, len(numbers)
     rest = len(file) - some

@@ -1,8 +1,8 @@
-"""What is known of a fine-tuning from its folders: whether it is done, what a run resumes with, and what comes out.
+"""The folders of a fine-tuning run: checks whether it is done or can be resumed, and writes its output.
 
-It resumes only with what it began with. The output folder appears in one step when all is done; it opens in
-transformers (see `saving`), with the tokenizer next to it, and says how it was made in `finetune.json`: task and
-settings, digests of the files, what became of every record, scores of every epoch of every restart.
+A run resumes only from an equal one. The output folder appears in one step when everything is done. It can be loaded in
+transformers (see `trainer.tasks.folders`), includes the tokenizer, and records in `finetune.json` how it was made: task
+and settings, digests of the files, the ledger of their records, and the scores of every epoch of every restart.
 """
 
 import dataclasses
@@ -48,9 +48,9 @@ def is_done(job: FinetuneJob) -> bool:
 
 
 def digest_job(job: FinetuneJob, files: Mapping[str, Mapping[str, Any]]) -> str:
-    """Compute a SHA-256 of everything that determines the result of a job, or "" if a file is a pipe.
+    """Compute a SHA-256 of everything that determines the result of a job.
 
-    A pipe can only be read once.
+    If a file is a pipe, which can only be read once, return "".
 
     Args:
         job: The job.
@@ -80,7 +80,7 @@ def describe_identity(job: FinetuneJob, task: Task, files: Mapping[str, Mapping[
 
     Args:
         job: The job.
-        task: The fitted task, with the digest of its teacher.
+        task: The fitted task, which includes the digest of its teacher.
         files: Descriptions of the files "training" and "evaluation", as returned by `describe_file`.
     """
     asked = {
@@ -100,9 +100,9 @@ def _digest_files(folder: Path) -> dict[str, Any]:
 
 
 def find_other_run(folder: Path, identity: Mapping[str, Any]) -> str:
-    """Describe how the run that left an unfinished folder differs from this run; "" if it does not differ.
+    """Describe how the run that left an unfinished folder differs from this run, or return "" if it does not differ.
 
-    The text ends a sentence, such as "had a different job".
+    The text is the end of a sentence, such as "had a different job".
 
     Args:
         folder: The unfinished folder.
@@ -117,7 +117,9 @@ def find_other_run(folder: Path, identity: Mapping[str, Any]) -> str:
 
 
 def describe_difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """Describe the first difference between the identities of two runs, such as "had a different job"; "" if none.
+    """Describe the first difference between the identities of two runs, such as "had a different job".
+
+    If there is none, return "".
 
     Args:
         before: The identity of the earlier run, as returned by `describe_identity`.
@@ -165,12 +167,12 @@ def write_output(
         job: The job.
         files: Descriptions of the files "training" and "evaluation", as returned by `describe_file`.
         data: The fitted task, its encoded examples, and the model.
-        baselines: The scores of each baseline by metric.
+        baselines: For each baseline, its scores by metric.
         scores: The scores of all epochs.
         folder: The unfinished folder with the checkpoints.
 
     Returns:
-        The record of the output, as `describe_restarts` builds it, with a digest of the job.
+        The record of the output, as built by `describe_restarts`, and a digest of the job.
 
     Raises:
         InputError: If the disk has too little space, or the checkpoint is damaged.
@@ -199,15 +201,15 @@ def write_output(
 
 
 def describe_output(record: Mapping[str, Any], output: str) -> dict[str, Any]:
-    """Build the summary of a finished model that is printed, from its record.
+    """Build the summary that is printed for a finished model, from its record.
 
     Args:
-        record: The record, as `write_output` returns it.
+        record: The record, as returned by `write_output`.
         output: The path of the output folder.
 
     Returns:
-        A dictionary with `epoch`, the scores of that epoch, `output`, `metric` and `baselines`; with several restarts
-        also `median` and `spread`.
+        A dictionary with `epoch`, the scores of that epoch, `output`, `metric` and `baselines`. With several restarts,
+        it also has `median` and `spread`.
     """
     best = record["restarts"][record["best"]]
     more = {"median": record["median"], "spread": record["spread"]} if len(record["restarts"]) > 1 else {}
@@ -240,7 +242,7 @@ def check_room(folder: Path, size_bytes: int) -> None:
 
 
 def copy_tokenizer(source: Path, folder: Path, max_length: int) -> None:
-    """Copy a tokenizer between model folders, and record `max_length`, so that later texts are cut as in training.
+    """Copy a tokenizer between model folders, and set its maximum length to that of training.
 
     Args:
         source: The folder to copy from.
@@ -271,9 +273,9 @@ def describe_restarts(
     Args:
         scores: The scores of all epochs.
         data: The fitted task, its encoded examples, and the model.
-        task: The task after `Task.tune`.
+        task: The task as returned by `Task.tune`.
         files: Descriptions of the files "training" and "evaluation", as returned by `describe_file`.
-        baselines: The scores of each baseline by metric.
+        baselines: For each baseline, its scores by metric.
         folder: The folder of the model.
     """
     restarts = [

@@ -1,8 +1,8 @@
-"""The restarts of a fine-tuning: which items a step has, what an epoch is worth, and which epoch is the best of all.
+"""The restarts of a fine-tuning run: the items of each step, the scores of each epoch, and the best epoch of all.
 
-Every epoch goes through all training items once, in an order that follows from the seed; its last step is smaller if
-the batch does not divide them. The loss of a term is its mean over the whole step, whatever the number of processes
-and micro-batches.
+Every epoch goes through all training items once, in an order that depends on the seed. Its last step is smaller if the
+number of items is not a multiple of the batch size. The loss of a term is its mean over the whole step, regardless of
+the number of processes and micro-batches.
 """
 
 from collections.abc import Mapping, Sequence
@@ -59,9 +59,9 @@ class EpochScores:
     """The scores of the epochs of all restarts (runs from different seeds), with the best epoch.
 
     tuning:    the settings of fine-tuning
-    metric:    the score by which epochs are compared
-    restarts:  a dictionary for each restart so far: `seed`, `kept` (the number of its best epoch, from 1, or 0 if
-               there is none yet), and `epochs` (the scores of each epoch)
+    metric:    the score that is used to choose the best epoch
+    restarts:  a dictionary for each restart so far: `seed`, `kept` (its best epoch, counted from 1, or 0 if there is
+               none yet), and `epochs` (the scores of each epoch)
     best:      the index of the restart with the overall best epoch; -1 if there is none yet
     best_step: the step after the overall best epoch, counted across restarts; 0 if there is none yet
     """
@@ -77,7 +77,7 @@ class EpochScores:
 
         Args:
             step: The step after the epoch, counted across restarts.
-            epoch: The number of the epoch, from 1.
+            epoch: The epoch, counted from 1.
             scores: The scores of the epoch, including `loss`.
         """
         restart, keeps_last = self.restarts[-1], self.tuning.keep == "last"
@@ -90,7 +90,7 @@ class EpochScores:
                 self.best, self.best_step = len(self.restarts) - 1, step
 
     def _compute_worth(self, scores: Mapping[str, float]) -> tuple[float, float]:
-        """Return the two values by which epochs are compared, higher is better: the metric, then the negative loss."""
+        """Return the two values used to choose the best epoch: the metric, then the negative loss. Higher is better."""
         return scores[self.metric], -scores["loss"]
 
     def _compute_kept_worth(self, restart: Mapping[str, Any]) -> tuple[float, float] | None:
@@ -120,7 +120,7 @@ class EpochScores:
 
 
 def score_epoch(state: TrainState, data: TaskData, ranks: Ranks) -> dict[str, float]:
-    """Compute the loss (under `loss`) and the scores of a model on the evaluation examples, by name.
+    """Compute the loss (as `loss`) and the scores of a model on the evaluation examples, by name.
 
     All processes must call this function, and all get the same values.
 
@@ -141,14 +141,14 @@ def score_epoch(state: TrainState, data: TaskData, ranks: Ranks) -> dict[str, fl
 def cut_slots(
     slots: range, items: PackedItems, task: Task, seed: int, micro_batch: int | None, ranks: Ranks
 ) -> list[MicroBatch]:
-    """Split this process's share of a step into micro-batches, the shortest items first.
+    """Split this process's share of a step into micro-batches, with the shortest items first.
 
     Args:
         slots: The positions of the step's items in the training order, counted across epochs.
         items: All training items.
         task: The task.
         seed: The seed of the training order.
-        micro_batch: The maximum number of items of a micro-batch. If None, the whole share is one micro-batch.
+        micro_batch: The maximum number of items of a micro-batch; None to put the whole share into one micro-batch.
         ranks: The processes that share the step. All get the same number of micro-batches.
     """
     mine = take_rank_share(slots, ranks.rank, ranks.count)

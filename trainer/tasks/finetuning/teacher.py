@@ -1,12 +1,12 @@
-"""A teacher: a model that was fine-tuned for the same task and answers the examples that a smaller model learns from.
+"""Adds a teacher's outputs to training examples. A teacher is a larger model that was fine-tuned for the same task.
 
-    files ─► examples ─► the teacher's items ─► its answers ─► targets of the student's items
+    files ─► examples ─► the teacher's items ─► its outputs ─► targets of the student's items
 
-It answers once, before anything is learned, so a step costs what it costs without it, and the answers are those that
-`predict` would write. Texts are encoded by the tokenizer of each model: the two may have different vocabularies,
-families and lengths. Promise: the record has the digest of the teacher's weights and no local path.
+The teacher runs once, before training, so steps do not take longer. Its outputs are the ones that `predict` would use.
+Texts are encoded by each model's own tokenizer, so the two may have different vocabularies, families and lengths.
+Promise: the record has the digest of the teacher's weights and no local path.
 
-Memory: the teacher's weights until it has answered; of each text a number for each class.
+Memory: the teacher's weights until it has run, and one number per text and class.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ def with_teacher_answers(
         ranks: The processes that share the work.
 
     Returns:
-        A copy of the task with the teacher's digest and without the path of its folder, and the encoded examples.
+        A copy of the task that has the teacher's digest instead of its folder, and the encoded examples.
 
     Raises:
         InputError: If the teacher was fine-tuned for another task.

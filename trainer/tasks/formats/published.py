@@ -1,9 +1,9 @@
-"""Published data sets by name: what is learned from them, and their files as they are published.
+"""Published data sets by name: their tasks, and the layouts of their files.
 
 A name is looked up in `PUBLISHED`, which is read from `published.toml`. Given a folder, `find_published_set` finds the
-files of the splits of a set, compressed or not, with the settings to read each. If a set is published in several
-layouts, the first layout that has all requested splits is used. Promise: no file is read further than its first line,
-and none is guessed: what is missing is named.
+files of a set's splits, compressed or not, with the settings for reading each of them. If a set is published in several
+layouts, the first one that has all requested splits is used. Promise: at most the first line of a file is read, files
+are not guessed, and missing ones are named.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +29,8 @@ class FileLayout:
     columns: the column of each role, for all splits that are not in `others`
     others:  the columns of splits that differ from `columns`; such files have a header
     ragged:  True if rows may have more cells than the first row (the extra ones name the source of a text)
-    first:   beginning of the first line of the train split, to distinguish layouts with the same file names; "": any
+    first:   the text with which the first line of the train split starts, to distinguish layouts with the same file
+             names; "" if it does not matter
     """
 
     files: Mapping[str, str]
@@ -64,7 +65,7 @@ class PublishedSet:
     kind:       the kind of task: "classes", "number", "choice", "tags" or "span"
     layouts:    the ways in which the set is published; the first one that matches a folder is used
     folder:     the name of the set's folder within its benchmark
-    labels:     the classes in the order of the model's outputs; if empty, those of the files
+    labels:     the classes in the order of the model's outputs; if empty, they are taken from the files
     metrics:    the scores of the benchmark, the main one first
     hidden:     True if the published test split has no labels because the benchmark keeps them secret
     """

@@ -1,22 +1,23 @@
 """Formats of questions: SQuAD, questions with choices, and the tasks of SuperGLUE that are more than a table.
 
-**SQuAD 1.1 and 2.0** (JSON): questions on paragraphs, with answers that are spans of them. Every question is yielded or
-counted, with its id; an answer is at its offset in the context, in characters from 0, or the question is not yielded.
-Memory: all of the file. Cost: 130,000 questions a second.
+**SQuAD 1.1 and 2.0** (JSON): questions about paragraphs, whose answers are spans of the paragraph. Every question is
+either yielded or counted as unusable, with its id. A question is yielded only if each answer is found at its offset in
+the context, in characters, zero-based. Memory: the whole file. Cost: 130,000 questions per second.
 
-**COPA, RACE, SWAG and HellaSwag**: questions with several choices, one of them right. Every question is yielded with
-all its choices and the zero-based index of the right one, or counted. A file without labels (a test set) gives none.
-Memory: a row of SWAG; of COPA and RACE one file. Cost: 95,000 questions of COPA and 130,000 of SWAG a second.
+**COPA, RACE, SWAG and HellaSwag**: questions with several choices, one of which is correct. Every question is either
+yielded with all of its choices and the zero-based index of the correct one, or counted as unusable. Records of a file
+without labels (a test set) have no index. Memory: one row of SWAG, or one file of COPA or RACE. Cost: 95,000 questions
+of COPA and 130,000 of SWAG per second.
 
-**SuperGLUE**, as texts, pairs and groups; a file without labels gives none:
+**SuperGLUE**, as texts, pairs and groups. Records of a file without labels have no label:
 
     MultiRC  text: the paragraph; second: question and answer; label; group: the question
     ReCoRD   text: the passage; second: the query with an entity in its gap; label; group: the query
-    WiC      text, second: two sentences, in each the word between stars; label
-    WSC      text: the text, a noun between stars and the pronoun between number signs; label
+    WiC      text, second: two sentences, with asterisks around the word in each; label
+    WSC      text: the text, with asterisks around a noun and number signs around the pronoun; label
 
-BoolQ, CB and RTE are tables. Every answer, candidate and pair is yielded or counted. Memory: one line. Cost: 280,000
-answers of MultiRC a second (this and the others: one x86-64 core, 2026-11-23).
+BoolQ, CB and RTE are tables. Every answer, candidate and pair is yielded or counted as unusable. Memory: one line.
+Cost: 280,000 answers of MultiRC per second (all figures: one x86-64 core, 2026-11-23).
 """
 
 import json
@@ -70,7 +71,7 @@ def read_squad(settings: FileSettings, _: Roles) -> Iterator[LineRecord]:
 
 
 def parse_answers(value: Any, context: str) -> list[Span]:
-    """Parse the answers to a question in any of three forms, and check each against its context.
+    """Parse the answers to a question, which may be in one of three forms, and check them against the context.
 
     Args:
         value: A list of objects with `text` and `answer_start`, one object with two lists of these, or a list of pairs
@@ -142,8 +143,8 @@ SWAG_ENDINGS = ("ending0", "ending1", "ending2", "ending3")
 def read_copa(settings: FileSettings, _: Roles) -> Iterator[LineRecord]:
     """Yield the questions of COPA, from its original XML or from SuperGLUE's `.jsonl`, with the roles in CHOICE_ROLES.
 
-    The value `question` of a record is "cause" or "effect". The line number is that of the `.jsonl`, or the position of
-    the item in the XML, from 1. Raises InputError if an XML file is not XML.
+    The value `question` of a record is "cause" or "effect". Line numbers count the lines of the `.jsonl`, or the items
+    of the XML, from 1. Raises InputError if a file that should be XML cannot be parsed.
     """
     if ".jsonl" in Path(settings.path).name:
         keys = Roles(("premise", "choice1", "choice2", "question"), ("label", "idx"))
@@ -171,8 +172,8 @@ def _make_choice_question(name: Any, context: Any, question: Any, choices: Any, 
         context: The context.
         question: The question, or None.
         choices: The choices.
-        label: The zero-based index of the right choice.
-        **more: Further values of the record.
+        label: The zero-based index of the correct choice.
+        **more: Additional values of the record.
 
     Raises:
         Unusable: If there are fewer than two choices, one is empty, the label is not the index of a choice, or the
@@ -210,7 +211,7 @@ def read_race(settings: FileSettings, _: Roles) -> Iterator[LineRecord]:
     """Yield the questions of RACE from one file, or from all `.txt` files below a folder, sorted by path.
 
     The line number of a question is its position within its file, from 1. An unusable file or question is yielded as
-    `Unusable`, whose `where` names it. The value `level` is "middle", "high" or None, as found in the path and the id.
+    `Unusable`, whose `where` names it. The value `level` is "middle", "high" or None, depending on the path and the id.
     """
     root = Path(settings.path)
     for file in sorted(root.rglob("*.txt")) if root.is_dir() else [root]:
@@ -256,7 +257,7 @@ def _parse_race_questions(text: str, file: Path) -> list[Values]:
 
 
 def read_swag(settings: FileSettings, _: Roles) -> Iterator[LineRecord]:
-    """Yield the questions of SWAG's `.csv` (a sentence, and four endings of the next) or of HellaSwag's `.jsonl`.
+    """Yield the questions of SWAG's `.csv` (a sentence, and four endings of the next one) or of HellaSwag's `.jsonl`.
 
     Records have the roles in CHOICE_ROLES, and unusable ones are yielded as `Unusable`.
     """
@@ -272,7 +273,7 @@ def read_swag(settings: FileSettings, _: Roles) -> Iterator[LineRecord]:
 
 
 def _make_swag_question(values: Values) -> Values:
-    """Build a question from a row of SWAG: the context is the first sentence, a choice the second one with an ending.
+    """Build a question from a row of SWAG. The context is the first sentence, and each choice is a complete second one.
 
     Raises Unusable if an ending is empty or the label is not one of the choices.
     """

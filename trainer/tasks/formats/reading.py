@@ -1,4 +1,4 @@
-"""Read a file of labeled data in any format: records become examples, and each record is accounted for.
+"""Reads a file of labeled data in any format, builds examples from its records, and accounts for each record.
 
 Promise: the records yielded and those counted as unusable add up to the records of the file.
 """
@@ -128,11 +128,11 @@ def read_examples(
         optional: Roles that are read if present. If the settings name a column for one, the file must have that column.
 
     Yields:
-        Pairs of line number (from 1, of the record's first line) and example.
+        Pairs of line number (of the record's first line, counted from 1) and example.
 
     Raises:
         InputError: At the first iteration, if the file cannot be read or lacks a column; at the end, if the file
-            changed meanwhile, has no records, or has more unusable ones than the settings allow.
+            has changed while it was read, has no records, or has more unusable ones than the settings allow.
     """
     wanted, names = Roles(tuple(roles), (*optional, *settings.kept_roles)), (ID, *settings.kept_roles)
     kind = choose_format(settings, wanted)
@@ -167,8 +167,9 @@ def read_examples(
 def choose_format(settings: FileSettings, wanted: Roles) -> FormatReader:
     """Choose the reader of a file by the format in its settings, or else by its file extension and content.
 
-    A folder of choices is read as RACE, a `.json` of questions that is a single object as SQuAD, a `.txt` as one text
-    per line if only texts are needed, and a `.tsv` of words with blank lines and without header as CoNLL.
+    A folder of choices is read as RACE. A `.json` file of questions that is a single object is read as SQuAD. A `.txt`
+    file is read as one text per line if only texts are needed. A `.tsv` file of words with blank lines and without
+    header is read as CoNLL.
 
     Args:
         settings: The file and how to read it. Its `format` is a key of FORMATS or "".

@@ -1,9 +1,10 @@
-"""A file of labeled data: its settings, its text and lines, what became of each record, and the values of records.
+"""A file of labeled data: its settings, its lines, the counts of its records, and the conversion of their values.
 
-Promise: every record is yielded, or counted under the reason that makes it unusable, with the first line for each
-reason; a file that loses more than the settings allow is refused. A file is decompressed by its ending. Bytes that are
-not UTF-8 become surrogates, which mark their record; a file of another encoding, one that is damaged and a line without
-end are refused with the remedy. Memory: one line; of each unusable record its number and its names.
+Promise: every record is either yielded or counted under the reason why it is unusable, with the first line for each
+reason. A file with more unusable records than the settings allow is refused. Files are decompressed according to their
+extension. Bytes that are not UTF-8 become surrogates, which make the record unusable. A file in another encoding, a
+damaged file, or an extremely long line is refused with a remedy. Memory: one line, and the index and names of each
+unusable record.
 """
 
 import json
@@ -77,7 +78,8 @@ class FileSettings:
     """A file of labeled data, and how to read it.
 
     path:         the file; if it has the extension `.gz`, `.bz2`, `.xz` or `.zst` after that of its format, it is
-                  unpacked while it is read (except Parquet); for a zip, its only member or `FILE.zip!/MEMBER` is read
+                  decompressed while it is read (except Parquet); for a zip, its only member or `FILE.zip!/MEMBER` is
+                  read
     format:       the format of the file; "": by its extension
     header:       whether the first line of a table names the columns
     ragged:       whether rows of a table may have more cells than the first line; the additional cells are ignored
@@ -116,9 +118,9 @@ class DroppedRecord(NamedTuple):
     """A record that cannot be used.
 
     number: zero-based index of the record among all records of the file
-    line:   line number of the record, from 1
+    line:   line number of the record, counted from 1
     reason: the reason why it cannot be used
-    names:  its id and the values of `keep:` columns, as far as they are known
+    names:  its id and the values of `keep:` columns, if they are known
     """
 
     number: int
@@ -131,7 +133,7 @@ class DroppedRecord(NamedTuple):
 class RowCounts:
     """Counts of the records of a file: usable ones (`given`), and unusable ones by reason.
 
-    first_lines, first_places: line of the first record with each reason, and what else identifies that record
+    first_lines, first_places: for each reason, the line of the first record, and other text that identifies the record
     rows:     number of records read so far
     unit:     plural noun for the records, for messages
     dropped:  the unusable records, in the order of the file
@@ -153,8 +155,8 @@ class RowCounts:
         Args:
             reason: The reason under which it is counted.
             line: The line number of the record.
-            where: What else identifies the record, for messages.
-            names: Its id and the values of `keep:` columns.
+            where: Other text that identifies the record, for messages.
+            names: The record's id and the values of its `keep:` columns.
         """
         self.unusable[reason] = self.unusable.get(reason, 0) + 1
         self.dropped.append(DroppedRecord(self.rows - 1, line, f"{reason} ({where})" if where else reason, names))
@@ -182,8 +184,8 @@ class RowCounts:
 
         Args:
             path: The file, for the error message.
-            max_unusable: The largest allowed share of unusable records.
-            remedy: What the user can do besides raising `max_unusable`.
+            max_unusable: The largest allowed fraction of unusable records.
+            remedy: What the user can do other than raise `max_unusable`.
         """
         self.account.check()
         if not self.rows:
@@ -252,16 +254,16 @@ def iter_lines(stream: TextIOWrapper, path: str) -> Iterator[str]:
 
 
 def number_lines(path: str) -> Iterator[tuple[int, str]]:
-    """Open a file, and yield its lines with their numbers, from 1, and including their line ends.
+    """Open a file and yield (line number, line) pairs, numbered from 1. Lines keep their line endings.
 
-    Raises InputError, while iterating, if the file cannot be read.
+    Raises InputError, while iterating, if the file cannot be opened or read.
     """
     with open_text(path) as stream:
         yield from enumerate(iter_lines(stream, path), 1)
 
 
 def find_unpacked_ending(path: str) -> str:
-    """Return the file extension of a path in lower case. The extension of a compression, such as ".gz", is skipped.
+    """Return the file extension of a path in lower case. A compression extension such as ".gz" is skipped.
 
     Raises InputError if the path names a zip that cannot be read.
 
@@ -295,7 +297,7 @@ def check_values(values: Values, wanted: Roles) -> Values:
 
 
 def _check_text(value: Any) -> None:
-    """Raise Unusable if a string, at any depth of lists and objects, is not UTF-8 or contains a NUL character."""
+    """Raise Unusable if a string is not UTF-8 or contains a NUL character. Lists and objects are searched."""
     if isinstance(value, str):
         if not is_unicode(value):
             raise Unusable(NOT_UTF_8)

@@ -1,8 +1,8 @@
-"""Retrieval: texts with ids as BEIR and MS MARCO publish them, and judgements of the documents relevant to a query.
+"""Formats of retrieval data: texts with ids as published by BEIR and MS MARCO, and relevance judgments.
 
-beir     a `.jsonl` of `_id`, `title` and `text`: documents and queries msmarco  a `.tsv` without header: id and text;
-of documents id, address, title and text qrels    `query 0 document relevance` (TREC, MS MARCO), or three columns with
-tabs between, under a header (BEIR)
+beir     a `.jsonl` with `_id`, `title` and `text`, for documents and queries
+msmarco  a `.tsv` without header: id and text or, for documents, id, address, title and text
+qrels    `query 0 document relevance` (TREC, MS MARCO), or three tab-separated columns with a header (BEIR)
 """
 
 import json
@@ -63,11 +63,15 @@ def check_untagged(path: str) -> None:
 def read_judgements(path: str) -> Judgements:
     """Read relevance judgments (qrels) from a file in the format of TREC, MS MARCO or BEIR.
 
+    A line with three tab-separated columns is in BEIR's format, otherwise it must have four columns. BEIR's header is
+    skipped.
+
     Returns:
         The relevance (an integer) of each query's judged documents, by query id and document id.
 
     Raises:
-        InputError: If a line is not a judgment or contradicts an earlier line, or there are no judgments.
+        InputError: If the file cannot be read, a line is not a judgment or contradicts an earlier line, or there are no
+            judgments.
     """
     judgements = Judgements()
     for place, (number, line) in enumerate(_iter_nonblank_lines(path)):
@@ -93,7 +97,7 @@ def read_judgements(path: str) -> Judgements:
 
 
 def _iter_nonblank_lines(path: str) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a file that are not blank, each after its line number, from 1."""
+    """Yield (line number, line) pairs for the lines of a file that are not blank. All lines are counted, from 1."""
     return ((number, line) for number, line in number_lines(path) if line.strip())
 
 

@@ -1,21 +1,23 @@
 """Records of `.tsv`, `.csv`, `.jsonl`, `.json`, `.txt`, `.parquet` and `.xlsx` files, row by row.
 
-A `.tsv` is cut at every tab and line feed and knows no quotes, as the files of GLUE do; a `.csv` is read by RFC 4180,
-so a quoted text may hold commas and line feeds, with any usual delimiter (comma, semicolon, tab, bar; or what a first
-line `sep=;` says); a `.jsonl` has one object a line, a `.json` one list of objects, a `.txt` a text a line.
+A `.tsv` is split at every tab and line feed, and quotes have no special meaning, as in the files of GLUE. A `.csv` is
+read according to RFC 4180, so quoted text may contain commas and line feeds; the delimiter may be a comma, semicolon,
+tab or bar, or be given by a first line such as `sep=;`. A `.jsonl` has one object per line, a `.json` is a list of
+objects, and a `.txt` has one text per line.
 
-Promise: every row that is not blank is yielded with the line that begins it, or counted if it has more cells than the
-header (without one, than the first row) or too few: its values may be in other columns than they belong to. A file that
-lacks a column, and text that is not of its format, are refused with the line to look at. Memory: one row; of a `.json`
-a part of its text, twice as long as its longest object. Cost: `.tsv` 380,000, `.csv` 340,000, `.jsonl` 250,000 and
-`.json` 230,000 rows of 100 characters a second with all checks of `reading.py` (one x86-64 core, 2026-11-23).
+Promise: every row that is not blank is yielded with the number of its first line, or counted as unusable if it has more
+or fewer cells than the header (or the first row, if there is no header), because its values may be in the wrong
+columns. A file that lacks a column or is not in its format is refused, with the line of the problem. Memory: one row;
+for a `.json`, twice the length of its longest object. Cost: `.tsv` 380,000, `.csv` 340,000, `.jsonl` 250,000 and
+`.json` 230,000 rows of 100 characters per second with all checks of `reading.py` (one x86-64 core, 2026-11-23).
 
-Of a `.parquet` only the needed columns are read. A row with texts that are not UTF-8 is counted and costs no other; a
-file that is damaged or lacks a column is refused. Memory: 1,024 rows, and the pages of a row group that hold them.
-Cost: 370,000 rows of 100 characters a second with all checks of `reading.py` (one x86-64 core, 2026-11-23).
+Only the needed columns of a `.parquet` are read. A row with text that is not UTF-8 is counted as unusable, without
+affecting other rows. A file that is damaged or lacks a column is refused. Memory: 1,024 rows, and the pages of a row
+group that contain them. Cost: 370,000 rows of 100 characters per second with all checks of `reading.py` (one x86-64
+core, 2026-11-23).
 
-Of an `.xlsx` the rows of each sheet that has the columns are read, with the numbers that Excel shows. A workbook that
-cannot be read to its end, or has no sheet with the columns, is refused. Promise, memory and cost are otherwise those of
+The rows of each sheet of an `.xlsx` that has the columns are read, with the numbers that Excel shows. A workbook that
+cannot be read to its end, or has no sheet with the columns, is refused. For other promises, memory and cost, see
 `corpora.sources.files.office.xlsx`, which reads it.
 """
 
@@ -59,16 +61,16 @@ READ_CHARACTERS = 1 << 18  # characters of a `.json`
 def read_tsv(settings: FileSettings, wanted: Roles) -> Iterator[LineRecord]:
     """Yield the rows of a `.tsv`, split at every tab. Quotes have no special meaning.
 
-    Each is the line number with the values of the wanted roles, or with `Unusable` if the number of cells is wrong.
+    Each is a pair of its line number and the values of the wanted roles, or `Unusable` if the number of cells is wrong.
     Raises InputError, while iterating, if a column is missing.
     """
     return _to_records(_iter_tsv_rows(settings.path), settings, wanted)
 
 
 def read_csv(settings: FileSettings, wanted: Roles) -> Iterator[LineRecord]:
-    """Yield the rows of a `.csv` (RFC 4180). The delimiter is taken from a first line such as `sep=;`, or else guessed.
+    """Yield the rows of a `.csv` (RFC 4180). The delimiter is given by a first line such as `sep=;`, or else guessed.
 
-    Each is the line number with the values of the wanted roles, or with `Unusable` if the number of cells is wrong.
+    Each is a pair of its line number and the values of the wanted roles, or `Unusable` if the number of cells is wrong.
 
     Args:
         settings: The file and how to read it.
@@ -88,7 +90,8 @@ def read_csv(settings: FileSettings, wanted: Roles) -> Iterator[LineRecord]:
 def _guess_delimiter(lines: list[str], names: set[str]) -> str:
     """Guess the delimiter of a `.csv` from its first lines.
 
-    It is the one with which the first line has all column names in `names`, or else most rows have the same length.
+    It is the one with which the first line contains all column names in `names`, or else the one with which most rows
+    have the same number of cells.
     """
 
     def rate(sign: str) -> tuple[bool, int, int]:
@@ -100,7 +103,7 @@ def _guess_delimiter(lines: list[str], names: set[str]) -> str:
 
 
 def read_text_lines(settings: FileSettings, wanted: Roles) -> Iterator[LineRecord]:
-    """Yield the lines of a `.txt` that are not blank, with their numbers. Each is the value of the only needed role."""
+    """Yield the number of each line of a `.txt` that is not blank, and the line as the value of the needed role."""
     [role] = wanted.needed
     for number, line in number_lines(settings.path):
         if line.strip():
@@ -110,7 +113,8 @@ def read_text_lines(settings: FileSettings, wanted: Roles) -> Iterator[LineRecor
 def read_json_lines(settings: FileSettings, wanted: Roles) -> Iterator[LineRecord]:
     """Yield the objects of a `.jsonl`. If a line consists of several objects, each of them is yielded.
 
-    Each is the line number with the values of the wanted roles, or with `Unusable` if the line is not a JSON object.
+    Each is a pair of its line number and the values of the wanted roles, or `Unusable` if the line is not a JSON
+    object.
 
     Args:
         settings: The file and how to read it.
@@ -161,7 +165,7 @@ def read_whole_json(path: str) -> Any:
 
 
 def list_columns(settings: FileSettings, wanted: Roles) -> list[tuple[str, str]]:
-    """List all roles, needed and optional, as pairs of role and column (a name, or a path of keys)."""
+    """List all roles, needed and optional, as pairs of role and column. A column is a name or a path of keys."""
     return [(role, settings.get_column(role)) for role in (*wanted.needed, *wanted.optional)]
 
 
@@ -278,7 +282,7 @@ def _parse_object(line: str, columns: list[tuple[str, str]]) -> dict[str, Any] |
 
 
 def iter_json_items(stream: TextIO, path: str) -> Iterator[tuple[int, Any]]:
-    """Yield the items of a text that is a JSON list, each with the line number where it begins.
+    """Yield the items of a text that is a JSON list, as pairs of the line number at which an item starts and its value.
 
     Args:
         stream: The text. It is read in pieces, so that only one item must fit into memory.
@@ -326,9 +330,9 @@ def _skip_spaces(text: str, at: int) -> int:
 
 
 def pick_values(value: dict[str, Any], columns: list[tuple[str, str]]) -> dict[str, Any]:
-    """Select the value of each role from a JSON object; None if it is missing.
+    """Return the value of each role from a JSON object; None if it is missing.
 
-    `columns` pairs each role with its column, a key or a path of keys.
+    `columns` has pairs of a role and its column, which is a key or a path of keys.
     """
     return {role: get_at_path(value, column) for role, column in columns}
 
@@ -441,7 +445,7 @@ def read_workbook(settings: FileSettings, wanted: Roles) -> Iterator[LineRecord]
 
 @contextmanager
 def _open_sheets(path: str) -> Iterator[Iterator[Worksheet]]:
-    """Open the sheets of a workbook, which are read one after another within the block.
+    """Open a workbook during the block, and provide an iterator over its sheets.
 
     Raises InputError if the workbook is password-protected, too large or damaged.
     """

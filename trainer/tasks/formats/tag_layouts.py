@@ -1,28 +1,30 @@
-"""Sentences of words with tags: columns as in CoNLL and Universal Dependencies, and mentions as in PubTator.
+"""Formats of sentences with tagged words: columns as in CoNLL and Universal Dependencies, and mentions as in PubTator.
 
-**Columns.** One word per line, its columns separated by tabs, or by spaces if the line has no tab; blank lines between
-sentences. Plain files have the words in their first column and the tags in the last; a `.conllu` has them in `form` and
-`upos`, and its multiword ranges and empty nodes are skipped. `-DOCSTART-` and `# newdoc` begin a document.
+**Columns.** There is one word per line, with blank lines between sentences. Columns are separated by tabs, or by spaces
+if the line has no tab. Plain files have the words in the first column and the tags in the last. A `.conllu` has them in
+`form` and `upos`; its multiword ranges and empty nodes are skipped. `-DOCSTART-` and `# newdoc` start a document.
 
-A line of `#`, a space and more is a comment before the first word of a sentence, unless it has as many columns as the
-sentence (then it is a word and its tag); so `#now` is a word. If the first column of a line is only `#`, the line is a
-comment before a first word that is numbered 1 (GermEval). In a `.conllu` every line that begins with `#` is one.
+Before the first word of a sentence, a line of `#`, a space and more text is a comment, unless it has as many columns as
+the sentence (then it is a word and its tag). So `#now` is a word. If the first column of a line is only `#`, the line
+is a comment if the next word is numbered 1 (GermEval). In a `.conllu`, every line that starts with `#` is a comment.
 
-Promise: every sentence is yielded or counted, an uneven one with the line that is uneven. Memory: one sentence. Cost:
-610,000 words a second, of a `.conllu` 400,000 (one x86-64 core, 2026-11-23).
+Promise: every sentence is either yielded or counted as unusable. If the numbers of columns in a sentence differ, the
+first such line is named. Memory: one sentence. Cost: 610,000 words per second, for a `.conllu` 400,000 (one x86-64
+core, 2026-11-23).
 
 **Mentions.** Abstracts as in PubTator's files and the NCBI disease corpus become sentences of words and tags.
 
     10192393|t|A common human skin tumour ...          the title
     10192393|a|WNT signalling ...                      the abstract, one space after the title
-    10192393<tab>15<tab>26<tab>skin tumour<tab>...     a mention: begin and end in both, its text, its type
+    10192393<tab>15<tab>26<tab>skin tumour<tab>...     a mention: start and end in both, its text, its type
 
-A word is a run of letters and digits, and each other character but spaces is a word. A sentence ends with the title,
-and after `.`, `!` or `?` before a space and anything but a lowercase letter, but never within a mention. Tags are BIO.
+A word is a run of letters and digits. Every other character except spaces is also a word. A sentence ends at the end of
+the title, and after `.`, `!` or `?` if a space and then anything but a lowercase letter follows, but never within a
+mention. Tags are BIO.
 
-Promise: every sentence is yielded with the place of each word in its document, or counted if a mention in it does not
-begin and end with words, lies over another, or has another text. Memory: one document. Cost: 430,000 words a second
-(one x86-64 core, 2026-11-23).
+Promise: every sentence is yielded with the position of each word in its document, or counted as unusable if a mention
+in it does not start and end at words, overlaps another mention, or has another text. Memory: one document. Cost:
+430,000 words per second (one x86-64 core, 2026-11-23).
 """
 
 import re
@@ -46,9 +48,9 @@ Row = tuple[int, list[str]]  # and its columns
 def read_conll(settings: FileSettings, _: Roles) -> Iterator[LineRecord]:
     """Yield the sentences of a file with one word per line, and blank lines between sentences.
 
-    The columns of `words` and `tags` can be set as numbers from 1, or from -1 backwards; the defaults are the first and
-    the last column. Records have the roles in SENTENCE_ROLES and the number of their first line; uneven sentences are
-    yielded as `Unusable`.
+    The columns of `words` and `tags` can be set as numbers, counted from 1 or, from the end, from -1. The defaults are
+    the first and the last column. Records have the roles in SENTENCE_ROLES and the number of their first line.
+    Sentences whose lines differ in their number of columns are yielded as `Unusable`.
     """
     words, tags = (_find_column(settings, role, column) for role, column in (("words", 1), ("tags", -1)))
     for lines, marks in _read_conll_sentences(settings.path):
@@ -67,7 +69,7 @@ def is_like_conll(settings: FileSettings) -> bool:
 def read_iob1(settings: FileSettings, wanted: Roles) -> Iterator[LineRecord]:
     """Yield the sentences of a file with IOB1 tags, as in CoNLL-2003, or BIO tags. The tags are converted to BIO.
 
-    Records, columns and errors are those of `read_conll`.
+    Columns, records and errors are the same as for `read_conll`.
     """
     return convert_records(
         read_conll(settings, wanted),
@@ -80,7 +82,7 @@ def read_conllu(settings: FileSettings, _: Roles) -> Iterator[LineRecord]:
 
     The columns of `words` and `tags` can be set as CoNLL-U names or as numbers from 1; the defaults are `form` and
     `upos`. Multiword ranges and empty nodes are skipped. If a tag of a sentence is `_`, the sentence has no tags.
-    Uneven sentences are yielded as `Unusable`.
+    Sentences whose lines differ in their number of columns are yielded as `Unusable`.
     """
     words, tags = (_find_column(settings, role, at, UD_COLUMNS) for role, at in (("words", 2), ("tags", 4)))
     for lines, marks in _read_conll_sentences(settings.path, comments=True):
@@ -106,7 +108,7 @@ def to_bio2(tags: Sequence[str]) -> list[str]:
 
 
 def _find_column(settings: FileSettings, role: str, default: int, names: Sequence[str] = ()) -> int:
-    """Find the number of a role's column in a file of tagged words, from 1, or negative from the end.
+    """Return the number of a role's column in a file of tagged words, from 1, or negative if counted from the end.
 
     Raises InputError if the settings do not give a valid column.
 
@@ -128,9 +130,9 @@ def _find_column(settings: FileSettings, role: str, default: int, names: Sequenc
 
 
 def _read_conll_sentences(path: str, comments: bool = False) -> Iterator[tuple[list[Line], Mapping[str, Any]]]:
-    """Yield the lines of each sentence, with a dictionary of its `document` number (from 1) and its `id`.
+    """Yield the lines of each sentence, and a dictionary with the number of its `document`, from 1, and its `id`.
 
-    Both are None if the file does not mark them.
+    Either value is None if the file does not have it.
 
     Args:
         path: The file.
@@ -169,7 +171,7 @@ def _split_columns(line: str) -> list[str]:
 
 
 def _without_comments(lines: list[Line]) -> list[Row]:
-    """Split the lines of a sentence into columns, without its leading comments, and keep their line numbers."""
+    """Remove the comments at the start of a sentence, and split the other lines into columns. Line numbers are kept."""
     rows = [(number, _split_columns(line)) for number, line in lines]
     width = len(rows[-1][1])
     if len(rows) > 1 and rows[0][1][0] == "#" and rows[1][1][0] == "1":
@@ -181,15 +183,15 @@ def _without_comments(lines: list[Line]) -> list[Row]:
 
 
 def _make_sentence(lines: list[Row], columns: tuple[int, int], marks: Mapping[str, Any], width: int = 0) -> LineRecord:
-    """Build the record of a sentence after the number of its first line, or `Unusable` after the line that is wrong.
+    """Return the first line number and record of a sentence, or the number of an uneven line and `Unusable`.
 
     If there is only one column, the sentence has no tags.
 
     Args:
         lines: The numbered words of the sentence, each split into columns.
-        columns: The numbers of the columns of words and tags, from 1, or negative from the end.
-        marks: Further values of the record.
-        width: The number of columns that each line must have; 0 for that of the first line.
+        columns: The numbers of the columns of words and tags, from 1, or negative if counted from the end.
+        marks: Additional values of the record.
+        width: The number of columns that each line must have; 0 to require as many as in the first line.
     """
     number = lines[0][0]
     width = width or len(lines[0][1])
@@ -261,7 +263,7 @@ def _split_pubtator_sentences(lines: Sequence[tuple[int, str]], number: int, kin
     Args:
         lines: The numbered lines of the document.
         number: The number of the document, from 1.
-        kind: A type for all mentions; "" if each has its own.
+        kind: A type for all mentions; "" if each mention has its own type.
     """
     heads = {match[2]: match for _, line in lines[:2] if (match := HEAD.fullmatch(line))}
     first = lines[0][0]
@@ -310,9 +312,9 @@ def _iter_sentence_bounds(text: str, title: int, mentions: Sequence[Mention]) ->
 
 
 def _make_tags(text: str, words: Sequence[tuple[int, int]], mentions: Sequence[Mention]) -> list[str]:
-    """Build the BIO tag of each word of a sentence from the mentions in it.
+    """Build the BIO tag of each word of a sentence from its mentions.
 
-    Raises Unusable if the text of a mention differs from the document, or a mention splits a word or overlaps another.
+    Raises Unusable if a mention's text differs from the document, or if a mention splits a word or overlaps another.
 
     Args:
         text: The text of the document.

@@ -1,6 +1,6 @@
-"""The heads that tasks add to an encoder. A head has the file name of its task in `trainer.tasks.kinds`, but those
-of answers and choices are in `texts.py`.
+"""The heads that tasks add to an encoder. A head is in the file with the name of its task in `trainer.tasks.kinds`,
+except that `texts.py` also has the heads of answers and choices.
 
-`task_model.py` has what all heads share, and the softmax over groups; `tags.py` also chooses the tags of a sentence
-together.
+`task_model.py` has the base class of all models, and a softmax over groups. `tags.py` also has the CRF that chooses the
+tags of a sentence jointly.
 """

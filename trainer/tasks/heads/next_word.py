@@ -1,7 +1,7 @@
-"""The next token after each: the head of pre-training over a causal encoder, with the word embeddings as decoder.
+"""Next-token prediction: the masked-token head on a causal encoder, with the word embeddings as decoder.
 
-The head begins with the weights of pre-training on masked tokens, if there are some, else with random ones. Logits over
-the vocabulary are only held for some tokens at a time; an answer is what each token costs, not its logits.
+The head starts with the weights of pre-training on masked tokens if there are any, otherwise with random ones. Logits
+over the vocabulary are only held for some tokens at a time. The model outputs the loss of each token, not its logits.
 """
 
 import torch
@@ -36,11 +36,11 @@ class NextModel(TaskModel):
             self.masked_head.load_state_dict(learnt)
 
     def compute_outputs(self, batch: Batch) -> Tensor:
-        """Compute the encoder's output vector at each token position to predict from (`batch.points`): [P, H]."""
+        """Compute the hidden state at each position from which a token is predicted (`batch.points`): [P, H]."""
         return self.encoder(batch).index_select(0, batch.points)  # type: ignore[no-any-return]
 
     def compute_logits(self, vectors_PH: Tensor) -> Tensor:
-        """Compute the logits of the next token over the whole vocabulary from the encoder's vectors: float32 [P, V]."""
+        """Compute the logits of the next token over the whole vocabulary from hidden states: float32 [P, V]."""
         logits_PV: Tensor = self.masked_head(vectors_PH, self.encoder.embeddings.word.weight).float()
         return logits_PV
 

@@ -1,20 +1,20 @@
-"""A tag for each word, from the vector of its first piece: dropout and a matrix (Devlin et al. 2018, section 5.3).
+"""A tag for each word, from its first token's hidden state: dropout and a matrix (Devlin et al. 2018, section 5.3).
 
-    encoder ─► matrix ─► softmax, or a chain
+    encoder ─► matrix ─► softmax, or a CRF
 
-Only the points of a batch are read, so neither special tokens nor further pieces of a word have a tag or a loss. With a
-chain (`crf`), a linear-chain conditional random field, the tags of a sentence are scored and chosen together; the
-outputs of the matrix are then its emissions.
+Only the points of a batch are read, so special tokens and the other tokens of a word have neither a tag nor a loss.
+With a linear-chain conditional random field (`crf`), the tags of a sentence are scored and chosen jointly. The outputs
+of the matrix are then its emissions.
 
-The score of tagging a sentence is the sum of the emissions of its tags, of the scores of each pair of neighbors, and of
-the first and the last tag (Lafferty et al. 2001). The loss is minus the logarithm of the share that the right tags have
-among all taggings, summed over sentences; the answer is the tagging with the highest score, by Viterbi's algorithm. If
-pairs of tags are forbidden, no tagging with one has a share, and none is an answer.
+The score of a tag sequence is the sum of its emissions, the scores of all pairs of neighboring tags, and the scores of
+the first and the last tag (Lafferty et al. 2001). The loss is the negative log-probability of the correct sequence
+among all sequences, summed over sentences. The prediction is the sequence with the highest score (Viterbi algorithm).
+Sequences with a forbidden pair of tags have probability zero and are never predicted.
 
-Points are read sentence by sentence, and step by step without padding (`Chains`): sentences are taken longest first, so
-those that are read at a step are the first ones of those at the step before.
+Words are processed step by step without padding (`Chains`). Sentences are sorted longest first, so the sentences of
+each step are the first ones of the step before.
 
-Cost of a step with n sentences and C tags: n x C x C; a sentence of T words takes T steps after one another.
+Cost of a step with n sentences and C tags: n x C x C. A sentence of T words takes T consecutive steps.
 """
 
 from collections.abc import Callable
@@ -42,7 +42,7 @@ class Chains(NamedTuple):
     order:    int64 [S], the indices of the sentences, longest first
     by_step:  int64 [P], the indices of the words: the first word of each sentence in that order, then the second
               word of each sentence that has one, and so on
-    sizes:    the number of sentences that have a word at each step
+    sizes:    for each step, the number of sentences that have a word there
     """
 
     lengths: Tensor
@@ -120,7 +120,7 @@ class LinearChain(nn.Module):
         """Compute the scores of first tags [S, C], of last tags [S, C] and of pairs of successive tags [C, C].
 
         If a sentence continues before its first or after its last word (`inner_S2`), its scores of first or last tags
-        are zero. The scores have the type `dtype`, whatever the precision of matrix products.
+        are zero. The scores have the type `dtype`, regardless of the precision of matrix products.
         """
         start_C = self.start.to(dtype).masked_fill(self.forbidden_first, FORBIDDEN_SCORE)
         end_C = self.end.to(dtype).masked_fill(self.forbidden_last, FORBIDDEN_SCORE)
@@ -163,12 +163,12 @@ class LinearChain(nn.Module):
 def _score_last_tags(
     emissions_PC: Tensor, chains: Chains, scores: tuple[Tensor, Tensor, Tensor], merge: Callable[[Tensor], Tensor]
 ) -> Tensor:
-    """Compute the merged score of all paths to each possible last tag: [S, C], the longest sentence first.
+    """Compute the merged score of all paths to each possible last tag: [S, C], for the longest sentence first.
 
     Args:
         emissions_PC: The scores of each word's tags.
         chains: The sentences.
-        scores: The scores that `_compute_scores` returns.
+        scores: The three tensors that `_compute_scores` returns.
         merge: Function that merges the paths [n, C, C] from a tag (second axis) to the next (third axis) into [n, C].
     """
     start_SC, end_SC, transitions_CC = scores
@@ -206,7 +206,7 @@ class TagModel(TaskModel):
         return logits_PC
 
     def compute_losses(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """Sum the cross-entropy of words, or with a CRF the loss of sentences, and count the correct words: [1, 2].
+        """Sum the cross-entropy over words, or with a CRF the loss over sentences, and count the correct words: [1, 2].
 
         With a CRF, the count is 0.
         """
@@ -226,7 +226,7 @@ class TagModel(TaskModel):
 
 
 def find_forbidden_tags(task: TagsTask) -> ForbiddenTags:
-    """Find the first tags, last tags and pairs of tags that no well-formed sentence of the task's scheme has."""
+    """Find the first tags, last tags and pairs of tags that never occur in a valid sentence of the task's scheme."""
     labels, scheme = task.labels, task.scheme
     return ForbiddenTags(
         first=torch.tensor([not may_follow(None, label, scheme) for label in labels]),

@@ -1,9 +1,9 @@
-"""The base of all models of a task: a pre-trained encoder, heads on it, and answers besides its losses.
+"""The base class of all task models: a pre-trained encoder with heads, which computes losses and predictions.
 
-`build_task_model` builds the model that the task names, `freeze` keeps parts of it from learning, and `compute_answers`
-computes its answers to many items, on any number of processes. `batch_items` makes a batch of items: their sequences
-end to end, without padding. `compute_log_softmax` is a softmax within groups of different sizes that follow one
-another, without a loop over them.
+`build_task_model` builds the model that the task names, `freeze` excludes parts of it from training, and
+`compute_answers` computes its outputs for many items, on any number of processes. `batch_items` concatenates the
+sequences of items to a batch, without padding. `compute_log_softmax` is a softmax within consecutive groups of
+different sizes, without a loop over the groups.
 
 Shapes in the names of tensors: N values, G groups, A answers of each value.
 """
@@ -77,7 +77,7 @@ class TaskModel(Objective):
         raise NotImplementedError(f"{type(self).__name__} has no outputs")
 
     def compute_losses(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """Compute the summed loss of each term, and the number of correct predictions, from outputs.
+        """Compute the summed loss and the number of correct predictions of each term from outputs.
 
         The result is float32 [terms, 2].
         """
@@ -86,12 +86,12 @@ class TaskModel(Objective):
     def to_answers(self, outputs: Tensor, batch: Batch) -> Tensor:
         """Convert outputs to the rows that `Task.make_predictions` reads, one for each sequence, point or token.
 
-        `Task.unit` says which of these a row belongs to. By default, the rows are the outputs.
+        `Task.unit` determines what a row belongs to. By default, the rows are the outputs themselves.
         """
         return outputs
 
     def sum_losses(self, batch: Batch) -> Tensor:
-        """Run the model on a batch, and compute the summed loss of each term and the number of correct predictions.
+        """Run the model on a batch, and compute the summed loss and the number of correct predictions of each term.
 
         The result is float32 [terms, 2].
         """
@@ -105,7 +105,7 @@ class TaskModel(Objective):
         return self.to_answers(self.compute_outputs(batch), batch)
 
     def judge(self, batch: Batch) -> JudgedBatch:
-        """Compute the summed losses of a batch and the rows for predictions in a single forward pass."""
+        """Compute the loss sums of a batch and its rows for `Task.make_predictions` in a single forward pass."""
         outputs = self.compute_outputs(batch)
         return JudgedBatch(self.compute_losses(outputs, batch), None, answers=self.to_answers(outputs, batch))
 
@@ -146,9 +146,9 @@ def freeze(model: TaskModel, words: Iterable[str]) -> None:
 
 
 def pool_texts(hidden_TH: Tensor, batch: Batch, pooling: str) -> Tensor:
-    """Represent each text by the vector of its first token ("cls") or by the mean over its tokens ("mean"): [S, H].
+    """Compute one vector per text: the hidden state of its first token ("cls"), or the mean of all ("mean"): [S, H].
 
-    `hidden_TH` has the vectors of all tokens.
+    `hidden_TH` has the hidden states of all tokens.
     """
     if pooling == "cls":
         return hidden_TH.index_select(0, batch.locate_first_tokens())
@@ -158,7 +158,7 @@ def pool_texts(hidden_TH: Tensor, batch: Batch, pooling: str) -> Tensor:
 def build_pretrained_encoder(pretrained: Pretrained, causal: bool = False) -> TransformerEncoder:
     """Build the encoder of a pre-trained model, with its weights.
 
-    If `causal` is True, tokens only attend to themselves and previous ones.
+    If `causal` is True, tokens only attend to themselves and earlier tokens.
     """
     encoder = TransformerEncoder(replace(build_encoder_shape(pretrained.settings, pretrained.inputs), causal=causal))
     encoder.load_state_dict(select_state("encoder.", pretrained.state))
@@ -180,9 +180,9 @@ class ClassHead(nn.Module):
         self.decision = nn.Linear(shape.hidden_size + num_extra, num_answers)
 
     def forward(self, first_SH: Tensor, more_SN: Tensor | None = None) -> Tensor:
-        """Compute the logits of each text from the vector of its first token or its mean: [S, C].
+        """Compute the logits of each text from the hidden state of its first token, or from the mean: [S, C].
 
-        `more_SN` holds the additional input values; None if there are none.
+        `more_SN` has the additional input values; None if there are none.
         """
         pooled_SH = self.pooler(self.dropout(first_SH) if self.drops_first else first_SH)
         dropped = self.dropout(pooled_SH)
@@ -191,7 +191,7 @@ class ClassHead(nn.Module):
 
 
 class TokenHead(nn.Module):
-    """A head for single tokens: dropout and a linear layer, in some model families after a pooler."""
+    """A head for single tokens: dropout and a linear layer. In some model families, a pooler comes first."""
 
     def __init__(self, shape: EncoderShape, head: TokenHeadShape, num_answers: int) -> None:
         super().__init__()
@@ -200,7 +200,7 @@ class TokenHead(nn.Module):
         self.decision = nn.Linear(shape.hidden_size, num_answers)
 
     def forward(self, hidden_PH: Tensor) -> Tensor:
-        """Compute the logits of each token from its vector: [P, C]."""
+        """Compute the logits of each token from its hidden state: [P, C]."""
         pooled_PH = hidden_PH if self.pooler is None else self.pooler(hidden_PH)
         logits_PC: Tensor = self.decision(self.dropout(pooled_PH))
         return logits_PC
@@ -251,10 +251,10 @@ def compute_answers(
 
 
 def _split_by_item(answers: Tensor, items: Sequence[TaskItem], unit: str) -> list[npt.NDArray[Any]]:
-    """Split the rows of outputs among the items to which they belong.
+    """Split rows of outputs into one array per item.
 
-    `unit` says what has a row: "sequence", "point" or "token". Raises InputError if an output is not finite, which
-    scores would not show.
+    `unit` determines what has a row: "sequence", "point" or "token". Raises InputError if an output is not finite,
+    because scores would not show it.
     """
     rows = answers.float().cpu().numpy() if answers.is_floating_point() else answers.cpu().numpy()
     check_finite(rows)
@@ -300,7 +300,7 @@ def build_empty_item(item: TaskItem) -> TaskItem:
 
 
 def to_group_numbers(sizes_G: Tensor, num_values: int) -> Tensor:
-    """Compute the index of the group of each value, if groups of values follow one another: int64 [N].
+    """Compute the index of each value's group, for values in consecutive groups: int64 [N].
 
     Args:
         sizes_G: The number of values in each group.
@@ -324,7 +324,7 @@ def compute_log_softmax(logits_NA: Tensor, groups_N: Tensor, num_groups: int) ->
 
 
 def mark_highest(logits_NA: Tensor, groups_N: Tensor, num_groups: int) -> Tensor:
-    """Mark the values that are the highest of their group, separately for each column: bool [N, A].
+    """Mark the values that are the highest of their group, separately in each column: bool [N, A].
 
     Args:
         logits_NA: The values.
@@ -335,7 +335,7 @@ def mark_highest(logits_NA: Tensor, groups_N: Tensor, num_groups: int) -> Tensor
 
 
 def _find_highest(logits_NA: Tensor, groups_N: Tensor, num_groups: int) -> Tensor:
-    """Find the highest value of the group that each value belongs to, separately for each column: [N, A].
+    """Return, for each value, the highest value of its group, separately in each column: [N, A].
 
     The arguments are those of `mark_highest`.
     """

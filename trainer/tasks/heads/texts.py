@@ -1,14 +1,15 @@
 """Heads for whole texts, for spans and for choices.
 
-**Texts**: one class of several, several classes at once, or a number. BERT's head is its pooler, dropout and a matrix
-(Devlin et al. 2018, section 4.1); it begins with the pooler that pre-training of pairs has learned, if there is one.
-Other families have the heads that their rows describe, with random first weights.
+**Texts**: one class of several, several classes at once, or a number. BERT's head consists of its pooler, dropout and a
+matrix (Devlin et al. 2018, section 4.1). It starts with the pooler from pre-training on pairs, if there is one. Other
+families have the heads that their `Family` describes, with random weights.
 
-**Spans**: the begin and end of an answer in a window of text (Devlin et al. 2018, section 4.2). A vector for beginnings
-and one for ends: their products with each token are the logits, and the softmax is over all tokens of the window.
+**Spans**: the start and end of an answer in a window of text (Devlin et al. 2018, section 4.2). There are two vectors,
+for starts and for ends. Their products with each token are the logits, and the softmax is over all tokens of the
+window.
 
-**Choices**: a score for each of several texts by the head of a whole text, and the softmax over those of a question
-(Devlin et al. 2018, section 4.4).
+**Choices**: a score for each of several texts, computed by the head for whole texts, and a softmax over the texts of a
+question (Devlin et al. 2018, section 4.4).
 """
 
 from collections.abc import Callable, Mapping
@@ -40,9 +41,9 @@ from trainer.tasks.kinds.texts import COLUMNS, LABEL, LABELS, NUMBER, TEACHER, S
 class TextModel(TaskModel):
     """An encoder with a head on the first token, or the mean, of every text.
 
-    A batch has the target of the labels: `label` (int64 [S]), `labels` (float32 [S, C]) or `number` (float32 [S]).
-    It also has `columns` (float32 [S, N]) if texts have additional columns, and `teacher` (float32 [S, C]) if there is
-    a teacher.
+    A batch has one of these targets: `label` (int64 [S]), `labels` (float32 [S, C]) or `number` (float32 [S]). It also
+    has `columns` (float32 [S, N]) if texts have additional columns, and `teacher` (float32 [S, C]) if there is a
+    teacher.
     """
 
     def __init__(self, task: TextTask, pretrained: Pretrained) -> None:
@@ -60,9 +61,10 @@ class TextModel(TaskModel):
         return logits_SC
 
     def compute_losses(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """Sum the cross-entropy of classes or the squared error of numbers, and count the correct predictions: [1, 2].
+        """Return the summed loss (cross-entropy or squared error) and the number of correct predictions: [1, 2].
 
-        If there is a teacher, the result is [2, 2]; the second row compares the outputs with those of the teacher.
+        Classes are scored by cross-entropy, and numbers by squared error. If there is a teacher, a second row holds the
+        same for the comparison with the teacher's outputs.
         """
         term, *taught = self.terms
         losses = [LOSSES[term.name](outputs, batch.targets[term.name])]
@@ -81,7 +83,7 @@ def _sum_class_losses(logits_SC: Tensor, labels_SC: Tensor) -> Tensor:
 
 
 def _sum_squared_errors(answers_S1: Tensor, numbers_S: Tensor) -> Tensor:
-    """Sum the squared errors of predicted numbers: [2]. The second value is 0, as no prediction is right or wrong."""
+    """Sum the squared errors of predicted numbers: [2]. The second value is 0, because numbers are not counted."""
     error = F.mse_loss(answers_S1[:, 0], numbers_S, reduction="sum")
     return torch.stack([error, torch.zeros_like(error)])
 
@@ -89,7 +91,7 @@ def _sum_squared_errors(answers_S1: Tensor, numbers_S: Tensor) -> Tensor:
 def _distill_classes(logits_SC: Tensor, theirs_SC: Tensor, temperature: float) -> Tensor:
     """Compute the KL divergence from the teacher times the squared temperature, and the number of agreements: [2].
 
-    With the square, the size of the gradient does not depend on the temperature (Hinton et al. 2015, section 2).
+    The square makes the size of the gradient independent of the temperature (Hinton et al. 2015, section 2).
 
     Args:
         logits_SC: The logits of the student.
@@ -161,7 +163,7 @@ class SpanModel(TaskModel):
 class ChoiceModel(TaskModel):
     """An encoder with a head on the first token, or the mean, of every sequence.
 
-    A batch has the target `choice`: int64 [Q], the index of the right choice within its question.
+    A batch has the target `choice`: int64 [Q], the index of the correct choice within its question.
     """
 
     def __init__(self, task: ChoiceTask, pretrained: Pretrained) -> None:

@@ -1,12 +1,13 @@
-"""A vector for every text, and the losses by which vectors are learned.
+"""A vector for every text, and the losses with which vectors are trained.
 
-The negatives of a step are the other texts of a micro-batch on all processes: their vectors are gathered, and each
-process sends the whole gradient back through its own. Texts in different micro-batches are not compared, so the loss
-that is reported for evaluation rows is among those that are read together. Equal texts are not negatives of each
-other: neither a row's second text that is in another row too, nor the second texts of rows with the same first text.
+In-batch negatives are the other texts of a micro-batch on all processes. Their vectors are gathered, and each process
+backpropagates the full gradient through its own. Texts in different micro-batches are not compared, so the loss that is
+reported for evaluation rows depends on which rows are read together. Equal texts are not negatives of each other: a
+row's second text is not if it is also in another row, and neither are the second texts of rows with the same first
+text.
 
-The vector of a text is pooled from those of its tokens, and passes the modules that a folder has after the pooling.
-Promise: the modes of pooling and the modules of sentence-transformers, to the rounding of float32.
+The vector of a text is pooled from its tokens' hidden states, and then passed through the modules that a folder has
+after the pooling. Promise: pooling modes and modules match those of sentence-transformers up to float32 rounding.
 """
 
 from collections import OrderedDict
@@ -33,13 +34,13 @@ from trainer.tasks.kinds.vectors import COSINE, MATCH, SAME, SKIPPED, SOFTMAX, V
 
 
 def pool_tokens(hidden_TH: Tensor, batch: Batch, pooling: str) -> Tensor:
-    """Compute one vector of each sequence from the vectors of its tokens: float32 [S, H * modes].
+    """Compute one vector for each sequence from the hidden states of its tokens: float32 [S, H * modes].
 
     Args:
-        hidden_TH: The vectors of all tokens.
+        hidden_TH: The hidden states of all tokens.
         batch: The batch. If it has the target SKIPPED, that number of tokens at the start of each sequence is not
-            pooled; the last token always is.
-        pooling: Names of pooling modes joined by "+"; their vectors are concatenated. The modes are "cls", "lasttoken",
+            pooled, but the last token always is.
+        pooling: Names of pooling modes joined by "+". Their vectors are concatenated. The modes are "cls", "lasttoken",
             "max", "mean", "mean_sqrt_len_tokens" and "weightedmean".
     """
     if not batch.num_sequences:
@@ -54,10 +55,10 @@ def pool_tokens(hidden_TH: Tensor, batch: Batch, pooling: str) -> Tensor:
 
 
 def pool_rows(hidden_SLH: Tensor, present_SL: Tensor, pooling: str) -> Tensor:
-    """Compute one vector of each padded row of vectors: float32 [S, H * modes].
+    """Compute one vector for each padded row of hidden states: float32 [S, H * modes].
 
     Args:
-        hidden_SLH: The vectors of all tokens.
+        hidden_SLH: The hidden states of all tokens.
         present_SL: True for tokens that are pooled, False for padding.
         pooling: Names of pooling modes joined by "+", as for `pool_tokens`.
     """
@@ -85,7 +86,7 @@ def pool_rows(hidden_SLH: Tensor, present_SL: Tensor, pooling: str) -> Tensor:
 class Dense(nn.Module):
     """A linear layer with an activation.
 
-    With `use_residual`, the input is added to the output, after a linear layer if the widths differ.
+    With `use_residual`, the input is added to the output. If the widths differ, it first passes through a linear layer.
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
@@ -127,7 +128,7 @@ def build_vector_modules(sentences: SentenceFolder | None, width: int) -> tuple[
     """Build the modules that a sentence-transformers folder has after its pooling, with their weights.
 
     Args:
-        sentences: The sentence-transformers settings of the folder. If None, there are no modules.
+        sentences: The sentence-transformers settings of the folder; None to build no modules.
         width: The width of the pooled vectors.
 
     Returns:
@@ -170,7 +171,7 @@ Gather = Callable[[Tensor], list[Tensor]]
 
 
 class Sides(NamedTuple):
-    """The vectors of a batch's first, second and further texts, with a hash for each text.
+    """The vectors of a batch's first, second and additional texts, with a hash for each text.
 
     The `same` arrays hold the hashes: equal texts have equal hashes.
     """
@@ -184,7 +185,7 @@ class Sides(NamedTuple):
 
 
 class VectorModel(TaskModel):
-    """An encoder with pooling and the modules after it; optionally with a second encoder for all but the first texts.
+    """An encoder with pooling and the modules after it. A second encoder for all but the first texts is optional.
 
     A batch has the targets EXAMPLES and SAME and, depending on the loss, `cosine` (float32 [P], the target cosines) or
     `label` (int64 [P]).
@@ -227,7 +228,7 @@ class VectorModel(TaskModel):
         return torch.cat(vectors).index_select(0, places_S)
 
     def compute_losses(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """Sum the loss over pairs and widths, and count the correctly predicted pairs at the full width: [1, 2]."""
+        """Sum the loss over pairs and widths, and count the pairs predicted correctly at full width: [1, 2]."""
         sides, [term] = split_sides(outputs, batch), self.terms
         losses = [self._compute_loss(term.name, sides, batch, width) for width in self.widths]
         return torch.stack([torch.stack([torch.stack([loss[0] for loss in losses]).sum(), losses[-1][1].detach()])])
@@ -256,7 +257,10 @@ class VectorModel(TaskModel):
         return F.linear(compared.to(parts.dtype), parts).float()
 
     def to_answers(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """Return the vector of each sequence, [S, H], or with the logits of its pair's classes appended, [S, H + C]."""
+        """Return the vector of each sequence, [S, H], or [S, H + C] if pairs are classified.
+
+        The last C columns are then the logits of the sequence's pair.
+        """
         if self.pair_head is None:
             return outputs
         sides = split_sides(outputs, batch)
@@ -290,7 +294,7 @@ def _select_sequences(batch: Batch, chosen_S: Tensor) -> Batch:
 
 
 def split_sides(vectors_SH: Tensor, batch: Batch) -> Sides:
-    """Split the vectors of a batch's sequences: first texts of the items, second texts, and further texts."""
+    """Split the vectors of a batch's sequences into the first, second and additional texts of the items."""
     firsts_S = _mark_firsts(batch)
     seconds_S = F.pad(firsts_S, (1, 0))[:-1]
     same_S = batch.targets[SAME]
@@ -309,8 +313,8 @@ def compute_match_loss(sides: Sides, similarity: str, scale: float, width: int, 
         gather: Function that returns the rows of every process, such as `gather_rows`.
 
     Returns:
-        The summed loss of this process's pairs, and the number of pairs with the highest similarity. The gradient is
-        that of all pairs of all processes with respect to the vectors of this process.
+        The summed loss of this process's pairs, and the number of pairs that have the highest similarity. The gradient
+        with respect to this process's vectors includes the pairs of all processes.
     """
     first_PW, second_PW, more_NW = (_normalize_if_cosine(each[:, :width], similarity) for each in sides[:3])
     firsts, seconds, mores = gather(first_PW), gather(second_PW), gather(more_NW)
@@ -338,7 +342,8 @@ def _normalize_if_cosine(vectors: Tensor, similarity: str) -> Tensor:
 def _mark_excluded(first_P: Tensor, second_P: Tensor, more_N: Tensor) -> Tensor:
     """Mark the texts that match a pair as well as its own second text, so they are not negatives: bool [P, P + N].
 
-    `first_P`, `second_P` and `more_N` are hashes of the first, second and further texts, equal for equal texts.
+    `first_P`, `second_P` and `more_N` are hashes of the first, second and additional texts. Equal texts have equal
+    hashes.
     """
     others = ~torch.eye(len(first_P), dtype=torch.bool, device=first_P.device)
     alike = (second_P[:, None] == second_P) | (first_P[:, None] == first_P)
@@ -346,7 +351,7 @@ def _mark_excluded(first_P: Tensor, second_P: Tensor, more_N: Tensor) -> Tensor:
 
 
 def gather_rows(rows: Tensor) -> list[Tensor]:
-    """Gather the rows of every process, as one tensor per process in order of rank. All processes must call it.
+    """Gather the rows of every process, as one tensor per process in rank order. All processes must call it.
 
     Only the rows of this process have a gradient.
     """

@@ -1,11 +1,11 @@
-"""The kinds of task: what is read of a record, how it becomes tokens, and how answers are judged.
+"""The kinds of task: what they read from a record, how it becomes tokens, and how predictions are scored.
 
-`trainer.tasks.heads` has what each adds to an encoder, under the same name.
+`trainer.tasks.heads` has the models of these tasks, in files with the same names.
 
     texts.py        classes and numbers for whole texts
-    tags.py         tags for words, and the schemes of tags of spans
+    tags.py         tags for words, and tagging schemes for spans
     answers.py      spans that answer a question
-    choices.py      one text of several; its only score, the share that is right, needs no file
+    choices.py      one of several texts
     vectors.py      similarity and retrieval: a vector for each text
     next_word.py    the next word
 """

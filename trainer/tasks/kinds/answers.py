@@ -1,19 +1,19 @@
-"""Answers that are spans of a text: SQuAD 1.1, and 2.0 with questions that have none (Rajpurkar et al. 2016, 2018).
+"""Question answering with spans of a text: SQuAD 1.1, and SQuAD 2.0 with unanswerable questions (Rajpurkar et al. 2016,
+2018).
 
-    question, context ─► windows of the context, each after the question ─► logits of beginning and end of each token
-                         the best spans of all windows ─► slices of the context, letter by letter
+    question, context ─► windows of the context, each after the question ─► start and end logits of each token
+                         the best spans of all windows ─► slices of the context, with exact characters
 
-Windows, and the choice of the one that decides, are as in BERT's run_squad.py: a window begins `stride` tokens after
-the one before; a token may begin an answer only in the window with most context on its poorer side; in a window without
-the answer [CLS] is the target; the odds for no answer are the least of any window. Unlike there, every span is
-compared, not the crossings of the 20 best beginnings and ends, and an answer is not put together from words again.
+Windows are used as in BERT's run_squad.py. A window starts `stride` tokens after the previous one. A token may start an
+answer only in the window in which the smaller of its left and right contexts is largest. In a window without the
+answer, [CLS] is the target. The odds for no answer are the minimum over all windows. Unlike there, all spans are
+compared, not only combinations of the 20 best starts and ends, and answers are not reassembled from words.
 
-Scores of answers that are texts: exact match and F1 of SQuAD 1.1, SQuAD 2.0 and ReCoRD, as in their scripts. Texts are
-compared in a normal form (`normalize_answer`), for F1 token by token; of several gold answers the best counts. All
-scores are shares in [0, 1]; the scripts print percent. Two things differ from the scripts, so that nothing is skipped:
-a question without an answer is refused (the script of 1.1 counts it as wrong, that of 2.0 leaves it out), and a
-threshold never separates questions of equal `no_answer`. Cost: 20 s for a million questions of three short gold answers
-each.
+Scores: exact match and F1 of SQuAD 1.1, SQuAD 2.0 and ReCoRD, as in their scripts. Texts are normalized
+(`normalize_answer`) and, for F1, compared token by token. If there are several gold answers, the best match counts. All
+scores are in [0, 1], while the scripts print percentages. There are two differences from the scripts: a question
+without a prediction is refused (the script of 1.1 counts it as wrong, that of 2.0 omits it), and a threshold never
+separates questions of equal `no_answer`. Cost: 20 s for a million questions with three short gold answers each.
 """
 
 import re
@@ -62,7 +62,7 @@ class Match(NamedTuple):
 
 
 class Threshold(NamedTuple):
-    """The best mean score that a threshold on `no_answer` reaches, and the threshold."""
+    """The best mean score that can be reached by a threshold on `no_answer`, and the threshold."""
 
     score: float
     value: float
@@ -82,8 +82,8 @@ def normalize_answer(text: str) -> str:
 def _compare_texts(wanted: str, answer: str) -> Match:
     """Compare two normalized texts: whether they are equal, and the F1 of their bags of tokens.
 
-    F1 is 1 for equal texts, and 0 if only one is empty. (The script of SQuAD 1.1 gives two empty texts F1 0 and exact
-    match 1, but its gold answers are never empty.)
+    F1 is 1 for equal texts, and 0 if only one is empty. (In the script of SQuAD 1.1, two empty texts have an F1 of 0
+    and an exact match of 1, but its gold answers are never empty.)
 
     >>> _compare_texts("quick brown fox", "quick fox")
     Match(exact=0.0, f1=0.8)
@@ -113,7 +113,7 @@ def find_best_match(golds: Sequence[str], answer: str) -> Match:
 
 
 def compute_answer_scores(golds: Golds, answers: Sequence[str]) -> dict[str, float]:
-    """Compute the mean `exact` match and `f1` over questions that all have an answer, as shares in [0, 1].
+    """Compute the mean `exact` match and `f1`, in [0, 1], over questions that all have an answer.
 
     These are the scores of SQuAD 1.1 (Rajpurkar et al. 2016, section 6.1) and, with all mentions of an entity as gold
     answers, of ReCoRD (Zhang et al. 2018, section 5.1).
@@ -139,14 +139,14 @@ def compute_optional_answer_scores(
 ) -> dict[str, float]:
     """Score questions that may have no answer (SQuAD 2.0, Rajpurkar et al. 2018, section 5; their evaluate-v2.0.py).
 
-    If a question has no gold answers, only an empty answer is correct. The same holds if all of its gold answers are
-    empty after normalization; if only some are, those are ignored.
+    If a question has no gold answers, only an empty answer is correct. The same is true if all of its gold answers are
+    empty after normalization. If only some are empty, these are ignored.
 
     Args:
         golds: The gold answers of each question.
         answers: The predicted answer to each question.
         no_answer: The score for "no answer" of each question: a probability, or a difference of scores.
-        threshold: Questions with a higher `no_answer` count as answered with an empty text.
+        threshold: Questions with a higher `no_answer` are scored as if their predicted answer were empty.
 
     Returns:
         `exact` and `f1` over all questions; the same with the prefix `has_answer_` or `no_answer_` over the questions
@@ -217,7 +217,7 @@ class SpanExample(NamedTuple):
 
 
 class FoundSpans(NamedTuple):
-    """The best spans for a question, best first, and the score of "no answer" minus the score of the best span."""
+    """The best spans for a question, best first, and the score of "no answer" minus that of the best span."""
 
     best: list[Candidate]
     null_odds: float
@@ -231,9 +231,9 @@ class SpanTask(Task):
     max_question:   maximum number of tokens of a question; never more than half of a sequence
     n_best:         number of spans to report for each question
     max_answer:     maximum number of tokens of a span
-    impossible:     whether questions may have no answer, as in SQuAD 2.0; unset: as in the training rows
+    impossible:     whether questions may have no answer, as in SQuAD 2.0; unset: whether some training row has none
     null_threshold: odds for "no answer" above which no answer is given; unset: the best on the evaluation rows
-    metric:         metric by which epochs are compared
+    metric:         metric that is used to choose the best epoch
     """
 
     stride: int = 128
@@ -262,9 +262,9 @@ class SpanTask(Task):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The metrics by which epochs can be compared, "f1" and "exact", the requested one first.
+        """The metrics that can be used to choose the best epoch, "f1" and "exact", with the requested one first.
 
-        If questions may have no answer, the scores depend on `null_threshold`; while it is None, the best threshold is
+        If questions may have no answer, the scores depend on `null_threshold`. While it is None, the best threshold is
         used.
         """
         return with_first(self.metric, METRICS)
@@ -283,18 +283,18 @@ class SpanTask(Task):
         return example.context
 
     def find_unknown_label(self, example: SpanExample) -> Unusable | None:
-        """Return a reason if a question has no answer but the task excludes that, else None.
+        """Return a reason if a question has no answer but the task does not allow that, otherwise None.
 
-        The task excludes it if `impossible` is False.
+        The task does not allow it if `impossible` is False.
         """
         if example.answers != () or self.impossible is not False:
             return None
         return Unusable("a question without an answer, where training had none (impossible = true learns them)")
 
     def fit(self, examples: Sequence[SpanExample], where: str) -> Self:
-        """Return a copy of the task that knows whether questions may have no answer (`impossible`).
+        """Return a copy of the task in which `impossible` is set: whether questions may have no answer.
 
-        A value that is already set is kept. By default, it is whether some example has no answer.
+        A value that is already set is kept. Otherwise it is True if some example has no answer.
 
         Args:
             examples: The training examples.
@@ -311,8 +311,8 @@ class SpanTask(Task):
     def tune(self, scores: Mapping[str, float]) -> Self:
         """Return a copy of the task with the threshold for "no answer" that was best on the evaluation rows.
 
-        The task is unchanged if all questions have answers, or if `null_threshold` is already set. `scores` are those
-        of `compute_scores`.
+        The task is unchanged if all questions have answers, or if `null_threshold` is already set. `scores` are the
+        result of `compute_scores`.
         """
         if not self.impossible or self.null_threshold is not None:
             return self
@@ -350,7 +350,7 @@ class SpanTask(Task):
     def make_predictions(self, examples: Sequence[SpanExample], items: Items, answers: Answers) -> list[FoundSpans]:
         """Find the best spans of each question in all windows of its context.
 
-        `answers` has the logits of each window, float32 [tokens, 2], for the start and the end.
+        `answers` has the start and end logits of each window, float32 [tokens, 2].
         """
         return [
             self._find_spans(example.context, windows)
@@ -375,8 +375,8 @@ class SpanTask(Task):
     def compute_scores(self, examples: Sequence[SpanExample], predictions: Sequence[FoundSpans]) -> dict[str, float]:
         """Compute the scores of predicted spans.
 
-        If questions may have no answer (`impossible`) or if an example has none, `compute_optional_answer_scores`
-        computes them, otherwise `compute_answer_scores`.
+        The scores of `compute_optional_answer_scores` are returned if questions may have no answer (`impossible`) or if
+        an example has none, otherwise those of `compute_answer_scores`.
         """
         golds = [[text for _, text in example.answers or ()] for example in examples]
         texts = [spans.best[0].text if spans.best else "" for spans in predictions]
@@ -392,8 +392,8 @@ class SpanTask(Task):
     def to_row(self, example: SpanExample, prediction: FoundSpans) -> dict[str, Any]:
         """Build a row for output from a question's spans: `text`, `begin`, `score`, `null_odds` and `n_best`.
 
-        `text` is the chosen answer. `begin` (a character offset in the context) and `score` are those of the best span,
-        or None if no span was found. `null_odds`, the odds for no answer, is omitted if all questions have answers.
+        `text` is the chosen answer. `begin` (a character offset in the context) and `score` belong to the best span, or
+        are None if no span was found. `null_odds`, the odds for no answer, is omitted if all questions have answers.
         `n_best` lists the best spans.
         """
         best = prediction.best

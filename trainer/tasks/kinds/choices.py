@@ -1,11 +1,12 @@
-"""The choice among several texts that continue a context, or answer a question on it: COPA, RACE, SWAG.
+"""Choosing one of several texts that continue a context, or answer a question about it: COPA, RACE, SWAG.
 
     context, question, choices ─► for each choice: the context, then question and choice ─► a score each ─► softmax
 
-Each choice is a sequence of its own; the shares of a question's choices add up to 1, for any number. The context
-is cut, not question and choice, which have `max_choice` tokens (RACE: 128 of 512, Liu et al. 2019, section 4.3).
-A question with a gap (`_`) is filled with the choice, as fairseq does for RACE. COPA's "cause" and "effect" become the
-words that its authors print: "What was the CAUSE of this?" and "What happened as a RESULT?".
+Each choice is a separate sequence. The probabilities of a question's choices add up to 1, however many there are. If a
+sequence is too long, the context is truncated. Question and choice have up to `max_choice` tokens (RACE: 128 of 512,
+Liu et al. 2019, section 4.3). A gap (`_`) in a question is filled with the choice, as fairseq does for RACE. COPA's
+"cause" and "effect" are replaced by the questions that its authors print: "What was the CAUSE of this?" and "What
+happened as a RESULT?".
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,7 +32,7 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 class ChoiceExample(NamedTuple):
     """A question with several choices. The question may be empty.
 
-    right: the zero-based index of the right choice, or None if it is unknown
+    right: the zero-based index of the correct choice, or None if it is unknown
     level: the level of the question, such as "middle" or "high" in RACE; "" if there is none
     """
 
@@ -44,11 +45,11 @@ class ChoiceExample(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChoiceTask(Task):
-    """The task of finding the right one of several choices.
+    """The task of finding the correct one of several choices.
 
     max_choice: maximum number of tokens of question and choice together; never more than half of a sequence
     endings:    names of columns with one choice each, instead of a column `choices` with a list
-    metric:     metric by which epochs are compared
+    metric:     metric that is used to choose the best epoch
     """
 
     max_choice: int = 128
@@ -70,15 +71,15 @@ class ChoiceTask(Task):
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """The roles of a record: the context, the question, the choices, the index of the right choice, and the level.
+        """The roles of a record: the context, the question, the choices, the index of the correct one, and the level.
 
-        If the examples have levels, scores are also computed per level.
+        If the examples have levels, scores are also computed for each level.
         """
         return ("context", "question", *(self.endings or ("choices",)), "label", "level")
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The only metric, accuracy: the share of questions that are answered correctly."""
+        """The only metric, accuracy: the fraction of questions that are answered correctly."""
         return with_first(self.metric, ("accuracy",))
 
     def make_example(self, values: Mapping[str, Any], labelled: bool) -> ChoiceExample:
@@ -108,7 +109,7 @@ class ChoiceTask(Task):
         Args:
             examples: The questions.
             encoder: Turns texts into tokens.
-            labelled: True to add the index of the right choice as a target.
+            labelled: True to add the index of the correct choice as a target.
         """
         return [
             TaskItem(
@@ -159,7 +160,7 @@ class ChoiceTask(Task):
         }
 
     def judge(self, example: ChoiceExample, prediction: Float32s) -> dict[str, Any]:
-        """Return the index of the right choice as `gold`, and `score`: 1.0 if it was predicted, else 0.0."""
+        """Return the index of the correct choice as `gold`, and `score`: 1.0 if it was predicted, otherwise 0.0."""
         return {"gold": example.right, "score": float(prediction.argmax() == example.right)}
 
 
@@ -179,10 +180,10 @@ def format_ending(question: str, choice: str) -> str:
 
 
 def _parse_choice(label: Any, count: int) -> int:
-    """Parse the label of a question as the zero-based index of a choice.
+    """Parse the label of a question, and return the zero-based index of a choice.
 
-    The label may be such a number, or a letter from A on. `count` is the number of choices. Raises Unusable if the
-    label names no choice.
+    The label may be that index, or a letter from A on. `count` is the number of choices. Raises Unusable if the
+    label does not identify a choice.
     """
     place = label
     if isinstance(label, str):

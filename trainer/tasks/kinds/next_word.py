@@ -1,15 +1,16 @@
-"""The next word: an encoder becomes a language model of texts.
+"""Next-word prediction: turns an encoder into a language model.
 
-    [CLS] the film was ...    each token sees those before it, and predicts the one after it
+    [CLS] the film was ...    each token attends to earlier tokens, and predicts the next one
       └─► the └─► film └─► was
 
-A text is read in blocks as long as a sequence; the last token of one is the first of the next, so every token but one
-is guessed once. Nothing else is learned from: a text is its own label.
+A text is split into blocks of the maximum length. The last token of a block is the first one of the next block, so
+every token except the first is predicted once. There are no other labels: a text is its own label.
 
-Some describe this as fine-tuning BERT as it is, with targets shifted by one. But BERT sees both sides: the token that
-is to be guessed is in the input, and what it learns is to copy. So here no token sees those after it.
+This is sometimes described as fine-tuning an unchanged BERT with targets shifted by one. But BERT attends to both
+sides: the token to predict is in the input, and the model only learns to copy it. So here no token attends to later
+ones.
 
-The scores of texts follow from the summed costs of their tokens, in natural logarithms, as losses are.
+Texts are scored by the summed losses of their tokens, in nats.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,9 +31,9 @@ LIKELIHOOD = "log_likelihood"
 
 
 def compute_perplexity(nats: float, num_tokens: int) -> float:
-    """Compute the perplexity, e to the power of the mean loss per token; infinity if it exceeds float64.
+    """Compute the perplexity, which is e to the power of the mean loss per token; infinity if it exceeds float64.
 
-    Perplexity depends on the vocabulary: to compare models with different vocabularies, use `compute_bits_per_byte`.
+    Perplexity depends on the vocabulary. To compare models with different vocabularies, use `compute_bits_per_byte`.
 
     Args:
         nats: The summed loss of all tokens, in nats.
@@ -78,7 +79,7 @@ NEXT = Term("next")
 
 
 class TextCost(NamedTuple):
-    """The summed loss of a text in nats, with the number of its tokens and the number of correctly predicted ones."""
+    """The summed loss of a text in nats, the number of its tokens, and the number of correctly predicted tokens."""
 
     nats: float
     tokens: int
@@ -87,7 +88,7 @@ class TextCost(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextTask(Task):
-    """The task of predicting the token that follows each token. `metric` is the score by which epochs are compared."""
+    """The task of predicting the token that follows each token. `metric` is the score used to choose the best epoch."""
 
     metric: str = ""
 
@@ -105,7 +106,7 @@ class NextTask(Task):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The metrics by which epochs can be compared: the mean log-likelihood per token, and the accuracy."""
+        """The metrics that can be used to choose the best epoch: mean log-likelihood per token, and accuracy."""
         return with_first(self.metric, (LIKELIHOOD, "accuracy"))
 
     def make_example(self, values: Mapping[str, Any], labelled: bool) -> str:
@@ -115,7 +116,7 @@ class NextTask(Task):
     def make_items(self, examples: Sequence[str], encoder: TextEncoder, labelled: bool) -> list[TaskItem]:
         """Build an item for each block of tokens of each text. Blocks are as long as the encoder allows.
 
-        `labelled` is not used, since each text is its own label.
+        `labelled` is not used, because each text is its own label.
         """
         special = encoder.inputs.special_ids
         pieces = encoder.tokenize(examples)
@@ -161,7 +162,7 @@ class NextTask(Task):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self | None:
-        """Build the task if a `config.json` describes a decoder, else return None."""
+        """Build the task if a `config.json` describes a decoder, otherwise return None."""
         return cls() if config.get("is_decoder") else None
 
 

@@ -1,27 +1,27 @@
 """A tag for each word of a sentence: named entities and other spans, or parts of speech.
 
-The first piece (token) of a word represents it (Devlin et al. 2018, section 5.3). Nothing is cut: a sentence that is
-longer than the model reads is read in windows that overlap, and a word is tagged in the one that shows most around it.
-Words without a piece (only control characters) get the tag that is most frequent in training, for spans O. Tags of
-spans are learned in one scheme, whatever scheme the file has; the spans are the same. They are scored as conlleval
-does, all other tags by the share of words that are right.
+A word is represented by its first token (Devlin et al. 2018, section 5.3). Nothing is truncated: a sentence that is too
+long for the model is read in overlapping windows, and a word is tagged in the window with the most context around it.
+Words without a token (only control characters) get the most frequent tag of training, or O for spans. Tags of spans are
+converted to one scheme for training, which leaves the spans unchanged. Spans are scored as in conlleval, and all other
+tags by the fraction of correct words.
 
 **Tags.** A tag is a letter, a hyphen and a type (`B-PER`); `O`, which belongs to no span; or only a type, which is read
-as `I-` of it, so files with only the type of a token (IO) are read as well. Only a letter has the type "". `B` begins a
-span, `I` continues it; `E` or `L` is its last token, `S` or `U` its only one (BIOES is BILOU).
+as `I-TYPE`, so that files with only the type of a token (IO) can be read. A single letter has the type "". `B` starts a
+span and `I` continues it. `E` or `L` is its last token, and `S` or `U` its only one (BIOES is the same as BILOU).
 
-Sequences that are not spans of their scheme are read as conlleval does (the script of CoNLL-2000, Tjong Kim Sang and
-Buchholz): a span begins at a tag that is not O if the tag is B or S, or the tag before it is O, E or S or has another
-type; it ends before the next such place or O. So `O I-PER` is a span, and `B-PER I-LOC` are two.
+Sequences that are not valid in their scheme are read as in conlleval (the script of CoNLL-2000, Tjong Kim Sang and
+Buchholz). A span starts at a tag that is not O if the tag is B or S, or if the previous tag is O, E or S or has another
+type. It ends before the next such tag or O. So `O I-PER` is one span, and `B-PER I-LOC` are two.
 
-A span is right if sentence, first token, last token and type are the same. Cost: 0.4 s for a million tokens.
+A span is correct if sentence, first token, last token and type are the same. Cost: 0.4 s for a million tokens.
 
-**Schemes** of tags of spans, which are recognized and converted:
+**Schemes** of tags for spans, which are recognized and converted:
 
-    BIO1    B- only if a span follows another of its type (CoNLL-2003's files), else I-
-    BIO2    every span begins with B-
-    BIOES   the last word of several is E-, a single word S-; with L- and U- it is BILOU
-    IO      no span begins: two of one type that meet are one
+    BIO1    B- only if a span directly follows another of its type (CoNLL-2003's files), otherwise I-
+    BIO2    every span starts with B-
+    BIOES   the last word of several has E-, a single word S-; with L- and U- instead, it is called BILOU
+    IO      starts are not marked: adjacent spans of the same type become one
 """
 
 import re
@@ -63,8 +63,8 @@ class TaggedSpan(NamedTuple):
 class _Spans(NamedTuple):
     """The spans of several sentences as arrays over tokens, with one O token before each sentence.
 
-    last_T: the index of the span's last token where a span begins, else -1
-    type_T: the number of the tag's type
+    last_T: for tokens that start a span, the index of the span's last token; for others -1
+    type_T: the index of the tag's type
     """
 
     last_T: Int64s
@@ -72,7 +72,7 @@ class _Spans(NamedTuple):
 
 
 def compute_span_scores(gold: Sequence[Sequence[str]], answers: Sequence[Sequence[str]]) -> dict[str, float]:
-    """Compute `precision`, `recall` and `f1` of spans, and `token_accuracy`, the share of tokens with the correct tag.
+    """Compute `precision`, `recall` and `f1` of spans, and `token_accuracy`, the fraction of correctly tagged tokens.
 
     A rate whose denominator is zero is 0.
 
@@ -88,7 +88,7 @@ def compute_span_scores(gold: Sequence[Sequence[str]], answers: Sequence[Sequenc
 
 
 def compute_token_accuracy(gold: Sequence[Sequence[str]], answers: Sequence[Sequence[str]]) -> float:
-    """Compute the share of tokens with the correct tag, over all sentences. Tags may be any strings.
+    """Compute the fraction of tokens with the correct tag, over all sentences. Tags may be any strings.
 
     There must be at least one token.
 
@@ -116,7 +116,7 @@ def count_spans(gold: Sequence[Sequence[str]], answers: Sequence[Sequence[str]])
 
 
 def find_spans(tags: Sequence[str]) -> list[TaggedSpan]:
-    """Find the spans that the tags of one sentence mark, in order.
+    """Find the spans marked by the tags of a sentence, in order.
 
     >>> find_spans(["I-PER", "B-LOC"])
     [TaggedSpan(type='PER', first=0, last=0), TaggedSpan(type='LOC', first=1, last=1)]
@@ -133,7 +133,7 @@ def find_spans(tags: Sequence[str]) -> list[TaggedSpan]:
 def _encode_spans(sentences: Sequence[Sequence[str]], types: dict[str, int]) -> _Spans:
     """Convert the tags of sentences to arrays that show where spans begin and end.
 
-    `types` maps the names of types to numbers. Types that it lacks are added with the next number.
+    `types` maps the names of types to numbers. Missing types are added to it, each with the next number.
     """
     codes: dict[str, int] = {"O": _O}  # of each tag: 5 x type + letter
     flat: list[int] = []
@@ -157,7 +157,7 @@ def _encode_spans(sentences: Sequence[Sequence[str]], types: dict[str, int]) -> 
 def _mark_begins(letter_T: Int64s, type_T: Int64s) -> Bools:
     """Mark the tokens at which spans begin: bool [T].
 
-    The arguments are the code of each tag's letter and the number of its type. The very first token must be an O.
+    The arguments are the code of each tag's letter and the index of its type. The very first token must be an O.
     """
     before_T, type_before_T = np.roll(letter_T, 1), np.roll(type_T, 1)
     own = np.isin(letter_T, (_B, _S))
@@ -169,7 +169,7 @@ def _mark_begins(letter_T: Int64s, type_T: Int64s) -> Bools:
 def _encode_tag(tag: str, types: dict[str, int]) -> int:
     """Encode a tag other than O as 5 times the number of its type, plus the code of its letter.
 
-    `types` maps the names of types to numbers. A type that it lacks is added.
+    `types` maps the names of types to numbers. A missing type is added to it.
     """
     letter, _, name = tag.partition("-")
     if letter not in _CODES:
@@ -242,7 +242,7 @@ def to_scheme(tags: Sequence[str], scheme: str) -> list[str]:
 
 
 def format_tag(letter: str, kind: str) -> str:
-    """Join a letter and a type with a hyphen, as in "B-PER". If the type is "", the tag is only the letter."""
+    """Join a letter and a type with a hyphen, as in "B-PER". If the type is "", return only the letter."""
     return f"{letter}-{kind}" if kind else letter
 
 
@@ -278,7 +278,7 @@ MAX_TAGS = 1_000  # more are taken for a column that holds no tags
 class TaggedSentence(NamedTuple):
     """The words of a sentence, their tags as written in the file, and the id of its document.
 
-    `tags` is None if the file has no labels, and `document` if it names no documents.
+    `tags` is None if the file has no labels, and `document` is None if the file does not name documents.
     """
 
     words: tuple[str, ...]
@@ -290,15 +290,15 @@ class TaggedSentence(NamedTuple):
 class TagsTask(Task):
     """The task of predicting a tag for each word.
 
-    units:   what is scored: "spans" (tags such as B-PER) or "words" (each word by itself, such as parts of speech);
-             "": whichever the tags of the training rows are
+    units:   what is scored: "spans" (tags such as B-PER) or "words" (each word individually, such as parts of speech);
+             "": determined by the tags of the training rows
     scheme:  tagging scheme used for training: "bio2" or "bioes"
     context: text that is read with a sentence: none ("sentence"), or as much of its document before and after it as
              fits ("document", Devlin et al. 2018, section 5.3)
     overlap: number of tokens that two windows of a long sentence share; at most half of a window
     crf:     score and predict the tags of a sentence jointly, with a linear-chain conditional random field
     constrained: with `crf`, only predict tag sequences that are valid in the scheme
-    metric:  metric by which epochs are compared
+    metric:  metric that is used to choose the best epoch
     labels, usual, written: the tags, the tag of words without tokens, and the scheme of the training rows; set by
              `fit`, not by the user
     """
@@ -341,14 +341,14 @@ class TagsTask(Task):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The metrics of spans or of words by which epochs can be compared, the requested one first."""
+        """The metrics of spans or of words that can be used to choose the best epoch, with the requested one first."""
         return with_first(self.metric, WORD_METRICS if self.units == "words" else SPAN_METRICS)
 
     @property
     def export_architecture(self) -> str:
         """The key of Hugging Face's class for tagged tokens, or "encoder" if the model has a CRF.
 
-        No class of theirs has a CRF.
+        Hugging Face has no class with a CRF.
         """
         return "encoder" if self.crf else self.architecture
 
@@ -384,7 +384,7 @@ class TagsTask(Task):
         return example.document or " ".join(example.words)
 
     def find_unknown_label(self, example: TaggedSentence) -> Unusable | None:
-        """Return a reason if a sentence has a tag that training did not have, else None.
+        """Return a reason if a sentence has a tag that did not occur in training, otherwise None.
 
         Before `fit`, every tag is known.
         """
@@ -461,7 +461,8 @@ class TagsTask(Task):
     def _to_tag_numbers(self, example: TaggedSentence, pieces: Pieces) -> Int64s:
         """Convert the tags of a sentence to indices, for the words that have tokens: int64 [W].
 
-        A span that loses words remains a span. Unknown tags are replaced by the usual tag.
+        A span remains a span even if some of its words have no token. Unknown tags are replaced by `usual`, the task's
+        default tag.
         """
         assert example.tags is not None
         tags = self.convert_tags(example._replace(tags=tuple(example.tags[word] for word in pieces.words)))
@@ -498,13 +499,13 @@ class TagsTask(Task):
     def _iter_items(
         self, text: range, run: range, pieces: Sequence[Pieces], numbers: Sequence[Int64s] | None, encoder: TextEncoder
     ) -> Iterator[TaskItem]:
-        """Yield the items of a range of sentences; nothing if none of their words has a token.
+        """Yield the items of a range of sentences. If none of their words has a token, nothing is yielded.
 
         Args:
             text: The indices of the sentences of the whole text.
             run: The indices of the sentences to tag.
             pieces: The tokens of each example.
-            numbers: The tag indices of each example. If None, the items have no labels.
+            numbers: The tag indices of each example; None to build items without labels.
             encoder: The encoder, whose maximum length is the length of a window.
         """
         starts = np.cumsum([0, *(len(pieces[number].ids) for number in text)])
@@ -530,9 +531,10 @@ class TagsTask(Task):
             )
 
     def make_predictions(self, examples: Sequence[TaggedSentence], items: Items, answers: Answers) -> list[list[str]]:
-        """Return the predicted tags of each sentence, one for each word. Words without tokens get the usual tag.
+        """Return the predicted tags of each sentence, one for each word.
 
-        `answers` has the logits of each item's words, [P, C], or the indices of their tags, [P].
+        Words without tokens get the task's default tag, `usual`. `answers` has the logits of each item's words, [P, C],
+        or the indices of their tags, [P].
         """
         tagged = [[self.usual] * len(example.words) for example in examples]
         for item, answer in zip(items, answers, strict=True):
@@ -542,7 +544,7 @@ class TagsTask(Task):
         return tagged
 
     def compute_scores(self, examples: Sequence[TaggedSentence], predictions: Sequence[list[str]]) -> dict[str, float]:
-        """Compute the scores of predicted tags, those in SPAN_METRICS, or only `token_accuracy` if words are scored."""
+        """Compute the scores of predicted tags: those in SPAN_METRICS, or only `token_accuracy` if words are scored."""
         gold = [list(self.convert_tags(example)) for example in examples]
         if self.units == "spans":
             scores = compute_span_scores(gold, predictions)
@@ -596,7 +598,7 @@ class TagsTask(Task):
 
 
 def _make_chain_targets(of: Int64s, points: Int64s) -> dict[str, npt.NDArray[Any]]:
-    """Build the targets CHAINS (words per sentence) and INNER (where sentences continue outside) of an item, by name.
+    """Build the targets CHAINS (words per sentence) and INNER (whether sentences continue outside the item), by name.
 
     Args:
         of: int64, the index of the sentence of each word in a range of sentences.
@@ -612,7 +614,7 @@ def _make_chain_targets(of: Int64s, points: Int64s) -> dict[str, npt.NDArray[Any
 def _guess_units(met: Mapping[str, int], examples: Sequence[TaggedSentence]) -> str:
     """Guess whether tags mark "spans" or "words".
 
-    `met` has the tags. Raises Misfit if both occur, which may be a mistake in the file.
+    `met` has the tags as keys. Raises Misfit if both kinds occur, which may be a mistake in the file.
     """
     if are_spans(met):
         return "spans"

@@ -1,17 +1,17 @@
-"""Tasks on a whole text, or on two together: a class, several classes, a number.
+"""Tasks on a single text or a pair of texts: predicting a class, several classes, or a number.
 
-A text may have numbers and categories in further columns: they are put next to the vector that the head makes of it. A
-number is standardized by the mean and deviation of the training rows; a category is one of the values met there, or
-none of them.
+A text may have additional columns of numbers and categories, which are appended to the vector that the head computes.
+Numbers are standardized by the mean and deviation of the training rows. Categories are one-hot encoded; a category that
+did not occur in training is encoded as zeros.
 
-Classes and numbers may be learned from a teacher as well: a model that was fine-tuned for the same task. Its answers to
-the training rows are part of the loss (Hinton et al. 2015). `trainer.tasks.finetuning.teacher` asks it once, before
-training.
+Classes and numbers may also be learned from a teacher, which is a model that was fine-tuned for the same task. Its
+predictions for the training rows are part of the loss (Hinton et al. 2015). `trainer.tasks.finetuning.teacher` computes
+them once, before training.
 
-Scores of answers for whole texts follow: one label of several, several at once, options grouped by question, numbers.
-If each row has one label, all scores come from one table: how often label i was answered with j. Tables of parts, and
-of processes, add up; so the scores do not depend on how the rows were divided. Cost: a table of a million rows takes
-some milliseconds, several labels at once 1 ns a cell; Spearman's correlation sorts, 0.4 s for a million rows.
+This module also computes scores: for one label per row, for several, for options grouped by question, and for numbers.
+If each row has one label, all scores are computed from a confusion table. Tables of several files or processes can be
+added, so the scores do not depend on how the rows are divided. Cost: a table of a million rows takes some milliseconds;
+several labels per row take 1 ns per cell; Spearman's correlation needs sorting, 0.4 s for a million rows.
 """
 
 from collections.abc import Mapping, Sequence
@@ -75,12 +75,12 @@ def compute_means(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 def build_confusion_table(labels: npt.ArrayLike, answers: npt.ArrayLike, num_classes: int) -> Int64s:
-    """Build a confusion table: int64 [C, C], the number of rows with label i and predicted class j.
+    """Build a confusion table: int64 [C, C], where [i, j] is the number of rows with label i and predicted class j.
 
     Args:
         labels: The zero-based label of each row. Must not be empty.
         answers: The predicted class of each row.
-        num_classes: The number of classes C. If a label is not below it, C is the highest label plus 1.
+        num_classes: The number of classes C. If the highest label is not below it, C is the highest label plus 1.
 
     >>> build_confusion_table(np.array([0, 0, 1]), np.array([0, 1, 1]), 2).tolist()
     [[1, 1], [0, 1]]
@@ -96,14 +96,14 @@ def compute_table_scores(table: Int64s, num_classes: int = 0) -> dict[str, float
 
     Args:
         table: int64 [C, C], the number of rows with label i and predicted class j. At least one row in total.
-        num_classes: The number of classes that can be predicted; the table may have more, which only occur as labels.
+        num_classes: The number of classes that can be predicted. The table may have more, which only occur as labels.
             If 0, all classes of the table can be predicted.
 
     Returns:
         accuracy: in [0, 1]
         macro_f1: the mean of 2 TP / (2 TP + FP + FN) over the classes that occur as a label or a prediction
         matthews: in [-1, 1], for any number of classes (Gorodkin 2004); 0 if all predictions are the same
-        f1:       of the second class, the positive one of MRPC and QQP (GLUE, Wang et al. 2018, section 2.2)
+        f1:       of the second class, which is the positive class of MRPC and QQP (GLUE, Wang et al. 2018, section 2.2)
     """
     total, right = int(table.sum()), np.diag(table)
     labelled, answered = table.sum(1), table.sum(0)
@@ -124,8 +124,8 @@ def compute_table_scores(table: Int64s, num_classes: int = 0) -> dict[str, float
 def compute_class_scores(labels: npt.ArrayLike, answers: npt.ArrayLike, num_classes: int) -> dict[str, float]:
     """Compute the accuracy, macro F1 and Matthews correlation of predicted classes, and F1 if there are two.
 
-    Args and scores are those of `build_confusion_table` and `compute_table_scores`. Micro F1 is omitted: if each row
-    has one label, it equals the accuracy.
+    See `build_confusion_table` for the arguments, and `compute_table_scores` for the scores. Micro F1 is omitted,
+    because it equals the accuracy if each row has one label.
 
     >>> compute_class_scores([0, 1, 1], [0, 1, 0], 2)["f1"]
     0.6666666666666666
@@ -143,7 +143,7 @@ def compute_multilabel_scores(labels: npt.ArrayLike, answers: npt.ArrayLike) -> 
     Returns:
         micro_f1: 2 TP / (2 TP + FP + FN) over all cells; 0 if there are neither labels nor predictions
         macro_f1: the mean F1 of the classes that occur as a label or a prediction; 0 if there are none
-        subset_accuracy: the share of rows that are right in every class (scikit-learn's accuracy for multilabel input)
+        subset_accuracy: the fraction of rows with all classes correct (scikit-learn's accuracy for multilabel input)
 
     >>> compute_multilabel_scores([[1, 0], [1, 1]], [[1, 0], [1, 0]])
     {'micro_f1': 0.8, 'macro_f1': 0.5, 'subset_accuracy': 0.5}
@@ -162,12 +162,12 @@ def compute_option_scores(questions: npt.ArrayLike) -> dict[str, float]:
     """Compute the MultiRC scores, for answer options grouped by question (Khashabi et al. 2018, section 4).
 
     Args:
-        questions: [Q, 4], four counts per question: options correctly predicted as right, options predicted as right,
-            options that are right, and 1 if the predictions for all options are correct, else 0.
+        questions: [Q, 4], four counts per question: correct options that are predicted as correct, options that are
+            predicted as correct, correct options, and 1 if the predictions for all options are correct, otherwise 0.
 
     Returns:
-        f1a: F1 of the right options over all questions; 0 if no option is right and none is predicted as right
-        exact: the share of questions with correct predictions for all options (SuperGLUE's EM)
+        f1a: F1 of the correct options over all questions; 0 if no option is correct and none is predicted as correct
+        exact: the fraction of questions with correct predictions for all options (SuperGLUE's EM)
 
     >>> compute_option_scores([[1, 2, 1, 0], [1, 1, 1, 1]])
     {'f1a': 0.8, 'exact': 0.5}
@@ -181,7 +181,7 @@ def compute_correlations(labels: npt.ArrayLike, answers: npt.ArrayLike) -> dict[
     """Compute Pearson's and Spearman's correlation of labels and predictions: `pearson` and `spearman`, in [-1, 1].
 
     If all labels or all predictions are equal, both are 0. Spearman's correlation is Pearson's correlation of the
-    ranks; equal values share their mean rank. STS-B uses both (GLUE, Wang et al. 2018, section 2.2).
+    ranks, where equal values have their mean rank. STS-B uses both (GLUE, Wang et al. 2018, section 2.2).
 
     >>> compute_correlations(np.array([1.0, 2.0, 3.0]), np.array([1.0, 4.0, 9.0]))["spearman"]
     1.0
@@ -202,7 +202,7 @@ def _compute_pearson(one: Float64s, other: Float64s) -> float:
 
 
 def _compute_ranks(values: Float64s) -> Float64s:
-    """Compute the zero-based rank of each value; equal values share their mean rank."""
+    """Compute the zero-based rank of each value. Equal values have their mean rank."""
     _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
     ranks: Float64s = (np.cumsum(counts) - (counts + 1) / 2)[places]
     return ranks
@@ -322,7 +322,7 @@ class TextTask(Task):
         )
 
     def fit_columns(self, examples: Sequence[TextExample], where: str = "The file") -> dict[str, Any]:
-        """Compute those settings of a task on texts that depend on the training rows.
+        """Compute the settings of a task on texts that depend on the training rows.
 
         Args:
             examples: The training examples.
@@ -345,7 +345,7 @@ class TextTask(Task):
         }
 
     def make_items(self, examples: Sequence[TextExample], encoder: TextEncoder, labelled: bool) -> list[TaskItem]:
-        """Build one item with one sequence for each example, of its text or of both texts.
+        """Build an item with one sequence for each example, which contains its text or both of its texts.
 
         Args:
             examples: The examples.
@@ -373,7 +373,8 @@ class TextTask(Task):
     def _to_column_vector(self, values: tuple[Any, ...]) -> Float32s:
         """Convert the values of a text's additional columns to a vector: float32 [1, N].
 
-        It has standardized numbers, then one-hot categories.
+        It contains standardized numbers, then one-hot categories. A category that did not occur in training is all
+        zeros. A number whose column is constant in training becomes 0.
         """
         numbers, kinds = values[: len(self.numeric)], values[len(self.numeric) :]
         standard = [
@@ -384,7 +385,7 @@ class TextTask(Task):
         return np.array([[*standard, *ones]], np.float32)
 
     def make_predictions(self, examples: Sequence[TextExample], items: Items, answers: Answers) -> list[Float32s]:
-        """Return the head's outputs for each text: float32 [C] of logits, or [1] with a number.
+        """Return the head's outputs for each text: float32 [C] with logits, or float32 [1] with a number.
 
         `answers` has the outputs of each item, float32 [1, C].
         """
@@ -396,7 +397,8 @@ class StudentTask(TextTask):
     """A task on whole texts that can learn from a teacher (a model that was fine-tuned for the same task).
 
     teacher:        folder of the teacher; "": none
-    temperature:    divisor of the logits of teacher and student before they are compared; not used for numbers
+    temperature:    number by which the logits of teacher and student are divided before they are compared; not used for
+                    numbers
     teacher_weight: weight of the teacher's predictions in the loss; the labels have weight 1 - `teacher_weight`
     taught_by:      digest of the teacher's weights; set by the program, not by the user
     """
@@ -414,9 +416,9 @@ class StudentTask(TextTask):
         check_range("teacher_weight", self.teacher_weight, 0.0, 1.0)
 
     def list_terms(self) -> tuple[Term, ...]:
-        """List the loss terms: the term of the labels and, if there is a teacher, the term of the teacher's outputs.
+        """Return the loss terms: one for the labels and, if there is a teacher, one for the teacher's outputs.
 
-        For classes, the second term counts the predictions that agree with the teacher.
+        For classes, the second term also counts the predictions that agree with the teacher.
         """
         term = self.term
         if not self.teacher:
@@ -447,7 +449,7 @@ class ClassesTask(StudentTask):
     separator:   separator between the names of several classes
     numbers_are_classes: accept labels that look like numbers (more than 20 different ones, or fractions) as class names
     empty_classes: accept names in `labels` that no training row has
-    metric:      metric by which epochs are compared
+    metric:      metric that is used to choose the best epoch
     """
 
     labels: tuple[str, ...] = ()
@@ -465,7 +467,7 @@ class ClassesTask(StudentTask):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The metrics of classes by which epochs can be compared, the requested one first.
+        """The metrics of classes that can be used to choose the best epoch, with the requested one first.
 
         They are MULTI_LABEL_METRICS or SINGLE_LABEL_METRICS. Of the latter, "f1" requires two classes.
         """
@@ -478,7 +480,7 @@ class ClassesTask(StudentTask):
 
     @property
     def term(self) -> Term:
-        """The loss term of the classes: `LABELS` if texts can have several classes, else `LABEL`."""
+        """The loss term of the classes: `LABELS` if texts can have several classes, otherwise `LABEL`."""
         return LABELS if self.multi_label else LABEL
 
     def check_teacher(self, teacher: StudentTask) -> None:
@@ -495,7 +497,7 @@ class ClassesTask(StudentTask):
             )
 
     def to_student_order(self, teacher: StudentTask, answer: Float32s) -> Float32s:
-        """Reorder the teacher's outputs for a text so that the classes are in the student's order: float32 [C]."""
+        """Reorder the teacher's outputs for a text to the student's order of classes: float32 [C]."""
         assert isinstance(teacher, ClassesTask), "seen by `check_teacher`"
         return answer[[teacher.labels.index(label) for label in self.labels]]
 
@@ -513,7 +515,7 @@ class ClassesTask(StudentTask):
         return label
 
     def find_unknown_label(self, example: TextExample) -> Unusable | None:
-        """Return a reason if a text has a class that is not in `labels`, else None.
+        """Return a reason if a text has a class that is not in `labels`, otherwise None.
 
         Before `fit`, every class is known.
         """
@@ -610,9 +612,9 @@ class ClassesTask(StudentTask):
         return {"labels": self._choose_labels(prediction), "probabilities": probabilities}
 
     def _choose_labels(self, prediction: Float32s) -> list[str]:
-        """Choose the predicted classes of a text from its logits: the one with the highest logit, as a list.
+        """Choose the predicted classes of a text from its logits, as a list with the class of the highest logit.
 
-        With `multi_label`, they are all classes with a logit above 0.
+        With `multi_label`, the list has all classes with a logit above 0.
         """
         if not self.multi_label:
             return [self.labels[int(prediction.argmax())]]
@@ -649,7 +651,7 @@ class NumberTask(StudentTask):
 
     It follows BERT on STS-B (Devlin et al. 2018, section 4.1).
 
-    metric: metric by which epochs are compared
+    metric: metric that is used to choose the best epoch
     """
 
     metric: str = ""
@@ -659,7 +661,7 @@ class NumberTask(StudentTask):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The metrics by which epochs can be compared, "pearson" and "spearman", the requested one first."""
+        """The metrics that can be used to choose the best epoch: "pearson" and "spearman", the requested one first."""
         return with_first(self.metric, ("pearson", "spearman"))
 
     @property
@@ -683,7 +685,7 @@ class NumberTask(StudentTask):
             where: The name of their file, for messages.
 
         Raises:
-            InputError: If all rows have the same number, or only some rows have a second text.
+            InputError: If all rows have the same number, or if only some rows have a second text.
         """
         if len({example.label for example in examples}) < 2:
             raise InputError(
@@ -693,7 +695,7 @@ class NumberTask(StudentTask):
         return replace(self, **self.fit_columns(examples, where))
 
     def compute_scores(self, examples: Sequence[TextExample], predictions: Sequence[Float32s]) -> dict[str, float]:
-        """Compute the correlations of the correct and the predicted numbers: `pearson` and `spearman`."""
+        """Compute the correlations of correct and predicted numbers: `pearson` and `spearman`."""
         gold = np.array([example.label for example in examples], np.float64)
         return compute_correlations(gold, np.array([prediction[0] for prediction in predictions], np.float64))
 
@@ -702,7 +704,7 @@ class NumberTask(StudentTask):
         return {"number": float(prediction[0])}
 
     def judge(self, example: TextExample, prediction: Float32s) -> dict[str, Any]:
-        """Return the correct number as `gold`. There is no `score`, since a single row has no correlation."""
+        """Return the correct number as `gold`. There is no `score`, because a single row has no correlation."""
         return {"gold": example.label}
 
     def to_config(self) -> Mapping[str, Any]:
@@ -711,15 +713,15 @@ class NumberTask(StudentTask):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self | None:
-        """Build the task if a `config.json` describes a model that predicts a number, else return None."""
+        """Build the task if a `config.json` describes a model that predicts a number, otherwise return None."""
         return cls() if config.get("problem_type") == "regression" else None
 
 
 def _check_numbers(names: Sequence[str], where: str) -> None:
     """Raise InputError if class names look like numbers to predict.
 
-    That is, if all are numbers, and some have fractions or more than MAX_NUMBERED_CLASSES differ. `where` is the name
-    of the file, for the message.
+    They do if all are numbers and either some have fractions or there are more than MAX_NUMBERED_CLASSES different
+    ones. `where` is the name of the file, for the message.
     """
     values = [as_number(name) for name in names]
     numbers = sorted(number for number in values if number is not None)

@@ -1,40 +1,40 @@
-"""Tasks whose answer is a vector for every text, and how two vectors are compared: similarity and retrieval.
+"""Tasks that compute a vector for every text and compare vectors: similarity and retrieval.
 
     texts of an item: first, second, hard negatives ─► a vector each ─► cosines, or dot products
 
-**Similarity** of two texts is the cosine of their vectors. Three ways to learn it, each published with the vectors of
-Sentence-BERT (Reimers, Gurevych 2019):
+**Similarity** of two texts is the cosine of their vectors. There are three losses, all published for Sentence-BERT
+(Reimers, Gurevych 2019):
 
-    cosine     the squared error of the cosine against a score, which is brought from the range of the training rows to
+    cosine     squared error between the cosine and a score, which is scaled from the range of the training rows to
                [0, 1] (STS-B)
-    softmax    classes of a pair by a matrix over (u, v, |u - v|) (NLI); users of the vectors do not need the matrix
-    in-batch   rows are pairs that belong together: the second text of a row against those of all rows of the step and
-               their hard negatives, by cross-entropy of cosines (Henderson et al. 2017; see `heads.vectors`)
+    softmax    classes of a pair, from a matrix over (u, v, |u - v|) (NLI); the matrix is only needed for training
+    in-batch   rows are matching pairs: cross-entropy over the cosines of a first text with the second texts and hard
+               negatives of all rows of the step (Henderson et al. 2017; see `heads.vectors`)
 
-**Retrieval** finds passages: a vector for each query and each passage, compared by cosine or dot product (a dual
-encoder). It is learned of queries with a passage that answers and, as far as there are, passages that do not: each
-query's passage against those of all queries of the step and their hard negatives (Karpukhin et al. 2020, section 3.2).
-It is judged by ranking all passages of the evaluation rows for each of their queries: among a whole collection it is
-harder, which is what `cloze embed --query ... --judgements` measures.
+**Retrieval** finds passages. Queries and passages each have a vector, and are compared by cosine or dot product (a dual
+encoder). A training row is a query with a passage that answers it and, optionally, passages that do not. The passage
+competes with those of all queries of the step and with their hard negatives (Karpukhin et al. 2020, section 3.2). In
+evaluation, all passages of the evaluation rows are ranked for each query. Searching a whole collection is harder, and
+is measured by `cloze embed --query ... --judgements`.
 
-Scores of ranked documents: nDCG, MRR, MAP, recall, precision and success, as trec_eval computes them.
+Scores of ranked documents are nDCG, MRR, MAP, recall, precision and success, computed as in trec_eval.
 
-`qrels` holds for each query how relevant documents are (whole numbers; from 1 on a document is relevant; what is not
-listed is not), `run` the score of each document that was found for it. Documents are ranked by falling score,
-and equal scores by falling id, as trec_eval does (the order of a file decides nothing; Cabanac et al. 2010 on ties).
-It holds scores in 32 bits, so those that differ by less are equal.
-The means are over all queries of `qrels`: one that the run does not answer, or that has no relevant document, scores 0
-(trec_eval -c). Queries of the run that are not judged cannot be scored and count for nothing.
+`qrels` has the relevance of documents for each query, as integers. A document is relevant from 1 on; documents that are
+not listed are not relevant. `run` has the score of each document that was found for a query. Documents are ranked by
+descending score, and equal scores by descending id, as in trec_eval, so the order in a file does not matter (see
+Cabanac et al. 2010 on ties). Scores are rounded to 32 bits first.
+Means are computed over all queries of `qrels`. A query that is missing from the run, or that has no relevant document,
+scores 0 (trec_eval -c). Queries of the run without judgments are ignored.
 
-A measure is a name, or a name at a depth: `ndcg@10` looks at the first ten documents, `ndcg` at all.
+A measure is a name, or a name with a depth: `ndcg@10` only considers the first ten documents, `ndcg` all of them.
 
-    ndcg        gains, each divided by log2(rank + 1), summed, over the sum of the best ranking (Järvelin, Kekäläinen
-                2002, in trec_eval's form ndcg_cut): the gain is the relevance, and 0 if that is negative
-    mrr         1 / the rank of the first relevant document, 0 if there is none; MS MARCO's is mrr@10
+    ndcg        the sum of gains / log2(rank + 1), divided by the same sum of the best ranking (Järvelin, Kekäläinen
+                2002, in trec_eval's form ndcg_cut); the gain is the relevance, or 0 if that is negative
+    mrr         1 / the rank of the first relevant document, or 0 if there is none; MS MARCO uses mrr@10
     map         the sum of the precisions at relevant documents / all relevant documents of the query
     recall      found relevant documents / all relevant documents of the query
 
-Cost: 0.5 s for a million documents found for a thousand queries, 4 s for those of a hundred thousand.
+Cost: for a million found documents, 0.5 s with a thousand queries, and 4 s with a hundred thousand.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -66,7 +66,7 @@ DEFAULT_MEASURES = ("ndcg@10", "mrr@10", "map", "recall@100")
 
 
 class _Ranking(NamedTuple):
-    """The ranking for one query: the relevance of retrieved documents by rank, and of all judged documents."""
+    """The relevance of a query's retrieved documents by rank, and of all documents that are judged for the query."""
 
     levels: Int64s
     judged: Int64s
@@ -156,7 +156,7 @@ def _compute_measure(ranking: _Ranking, kind: str, depth: int | None) -> float:
 
 
 def _compute_gain(levels: Int64s) -> float:
-    """Compute the discounted cumulative gain of documents in their order: each relevance divided by log2(rank + 1)."""
+    """Compute the discounted cumulative gain of ranked documents: the sum of relevance / log2(rank + 1)."""
     return float((np.maximum(levels, 0) / np.log2(np.arange(2, len(levels) + 2))).sum())
 
 
@@ -204,7 +204,7 @@ class VectorTask(Task):
 
     pooling: how a text's vector is computed from its tokens' vectors: "mean", "cls" (the first), "max" by dimension, or
              another of `sentences.MODES`; several are concatenated if joined by "+"; "": the pooling of the model's
-             folder, else "mean"
+             folder, or "mean" if it has none
     scale:   factor of the similarities before the cross-entropy over the texts of a batch; 0: 20 for cosines, 1 for dot
              products
     widths:  shorter vector lengths to train as well, each for the first dimensions of a vector (Kusupati et al. 2022,
@@ -228,7 +228,7 @@ class VectorTask(Task):
 
     @property
     def resolved_similarity(self) -> str:
-        """How vectors are compared, which is "cosine" unless a subclass says otherwise."""
+        """The measure that compares vectors, which is "cosine" unless a subclass overrides it."""
         return "cosine"
 
     @property
@@ -238,7 +238,7 @@ class VectorTask(Task):
 
     @property
     def shared(self) -> bool:
-        """True if one encoder reads all texts, False if a second encoder reads all texts but the first."""
+        """True if one encoder reads all texts, False if a second one reads all but the first text of an example."""
         return True
 
     @property
@@ -263,7 +263,7 @@ class VectorTask(Task):
         return replace(self, pooling=self.pooling or sentences.pooling)
 
     def build_text_encoder(self, folder: Path, inputs: ModelInputs, max_length: int) -> TextEncoder:
-        """Build a text encoder with the prompts and lower-casing of the model folder.
+        """Build a text encoder with the prompts and the lowercasing of the model folder.
 
         Args:
             folder: The folder of the model, which contains its tokenizer.
@@ -276,27 +276,28 @@ class VectorTask(Task):
         return TextEncoder.from_folder(folder, inputs, max_length, self.prompts)
 
     def score_widths(self, score: Callable[[int | None], dict[str, float]], main: str) -> dict[str, float]:
-        """Compute the scores of whole vectors, and the main score of vectors truncated to each of `widths`.
+        """Compute all scores of full vectors, and the main score of vectors truncated to each of `widths`.
 
         Args:
-            score: Function that computes the scores of vectors truncated to a number of dimensions, or of whole vectors
-                if given None.
+            score: Function that computes the scores of vectors. Called with the number of dimensions to truncate them
+                to, or with None for full vectors.
             main: The score to report for each width, as `{main}_at_{width}`.
         """
         return score(None) | {f"{main}_at_{width}": score(width)[main] for width in self.widths}
 
     def make_targets(self, label: Any) -> Mapping[str, npt.NDArray[Any]]:
-        """Build the targets that the label of an example determines, by name; {} by default."""
+        """Build the targets that depend on the label of an example, by name; {} by default."""
         return {}
 
     def make_items(self, examples: Sequence[VectorExample], encoder: TextEncoder, labelled: bool) -> list[TaskItem]:
         """Build an item for each example, with one sequence for each of its texts.
 
-        The target SAME has a hash of each text. If prompts are not pooled, SKIPPED has their numbers of tokens.
+        The target SAME has a hash of each text. If prompts are not pooled, the target SKIPPED has their numbers of
+        tokens.
 
         Args:
             examples: The examples.
-            encoder: Turns texts into tokens. It has the prompts that are put before texts.
+            encoder: Turns texts into tokens. It has the prompts that are put in front of texts.
             labelled: True to add the targets of labels.
         """
         prompted = [[encoder.prompts[place > 0] + text for place, text in enumerate(each.texts)] for each in examples]
@@ -318,7 +319,7 @@ class SimilarityTask(VectorTask):
     loss:   "cosine", "softmax" or "in-batch"
     labels: for "softmax", names of the classes in their order; if empty, those of the training rows, sorted
     lowest, highest: for "cosine", the scores of the least and the most similar texts; unset: those of the training rows
-    metric: metric by which epochs are compared
+    metric: metric that is used to choose the best epoch
     """
 
     loss: str = "cosine"
@@ -340,7 +341,7 @@ class SimilarityTask(VectorTask):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The metrics by which epochs can be compared, which depend on the loss, the requested one first."""
+        """The metrics that can be used to choose the best epoch with this loss, the requested one first."""
         by_loss = {
             "cosine": ("spearman", "pearson"),
             "softmax": CLASS_METRICS,
@@ -360,16 +361,16 @@ class SimilarityTask(VectorTask):
 
     @property
     def optional_roles(self) -> frozenset[str]:
-        """The roles that a file may lack: "negative" and "label" with the loss "in-batch", else none."""
+        """The roles that a file may lack: "negative" and "label" with the loss "in-batch", otherwise none."""
         return frozenset({"negative", "label"} if self.loss == "in-batch" else ())
 
     @property
     def term(self) -> Term:
-        """The loss term of the similarity, which is called "cosine", "label" or "match"."""
+        """The loss term of the similarity, which is named "cosine", "label" or "match"."""
         return TERMS_BY_LOSS[self.loss]
 
     def make_example(self, values: Mapping[str, Any], labelled: bool) -> VectorExample:
-        """Build an example from two texts to compare, their negatives and their label, if any.
+        """Build an example from two texts to compare, and from their negatives and label if they have any.
 
         Raises:
             Unusable: If a text or a label has the wrong type.
@@ -384,7 +385,7 @@ class SimilarityTask(VectorTask):
         return as_label(value)
 
     def find_unknown_label(self, example: VectorExample) -> Unusable | None:
-        """Return a reason if a pair has a class that is not in `labels`, else None.
+        """Return a reason if a pair has a class that is not in `labels`, otherwise None.
 
         Before `fit`, every class is known. Only the loss "softmax" has classes.
         """
@@ -437,7 +438,7 @@ class SimilarityTask(VectorTask):
         return replace(self, labels=labels)
 
     def make_targets(self, label: Any) -> dict[str, npt.NDArray[Any]]:
-        """Build the target of a pair's label by name; {} with the loss "in-batch".
+        """Build the target for a pair's label by name; {} with the loss "in-batch".
 
         The target is int64 [1], the index of the class ("softmax"), or float32 [1], the score scaled to [0, 1]
         ("cosine").
@@ -450,9 +451,9 @@ class SimilarityTask(VectorTask):
         return {COSINE.name: np.array([(label - self.lowest) / (self.highest - self.lowest)], np.float32)}
 
     def compute_scores(self, examples: Sequence[VectorExample], predictions: Sequence[Float32s]) -> dict[str, float]:
-        """Compute the scores of predicted vectors, which depend on the loss.
+        """Compute the scores of predicted vectors: class scores, correlations or ranking measures.
 
-        They are class scores ("softmax"), correlations ("cosine"), or ranking measures ("in-batch").
+        The loss determines which: "softmax", "cosine" or "in-batch", respectively.
 
         Raises:
             InputError: If the chosen metric is a correlation, and not every example has a label.
@@ -464,7 +465,7 @@ class SimilarityTask(VectorTask):
     def to_class_indices(
         self, examples: Sequence[VectorExample], predictions: Sequence[Float32s]
     ) -> tuple[Int64s, Int64s]:
-        """Convert the classes of pairs, correct and predicted, to indices: int64 [N] each. Only for the loss "softmax".
+        """Convert correct and predicted classes of pairs to indices: int64 [N] each. Only for the loss "softmax".
 
         Returns:
             The labels, and the predictions. Labels that are not in `labels` get indices after the known classes.
@@ -510,9 +511,9 @@ class SimilarityTask(VectorTask):
 class RetrievalTask(VectorTask):
     """The task of finding the passages that answer a query.
 
-    similarity: "cosine" or "dot"; "": the similarity of the model's folder, else "cosine"
+    similarity: "cosine" or "dot"; "": the similarity of the model's folder, or "cosine" if it has none
     shared:     whether one encoder reads queries and passages; if false, there are two, with equal initial weights
-    metric:     metric by which epochs are compared
+    metric:     metric that is used to choose the best epoch
     """
 
     similarity: str = ""
@@ -533,7 +534,7 @@ class RetrievalTask(VectorTask):
 
     @property
     def resolved_similarity(self) -> str:
-        """How queries and passages are compared, "cosine" or "dot"."""
+        """The measure that compares queries and passages, "cosine" or "dot"."""
         return self.similarity or "cosine"
 
     def with_folder_settings(self, sentences: SentenceFolder) -> Self:
@@ -550,7 +551,7 @@ class RetrievalTask(VectorTask):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The ranking measures by which epochs can be compared, those in MEASURES, the requested one first."""
+        """The ranking measures (MEASURES) that can be used to choose the best epoch, the requested one first."""
         return with_first(self.metric, MEASURES)
 
     def make_example(self, values: Mapping[str, Any], labelled: bool) -> VectorExample:
@@ -570,7 +571,7 @@ class RetrievalTask(VectorTask):
         return self
 
     def compute_scores(self, examples: Sequence[VectorExample], predictions: Sequence[Float32s]) -> dict[str, float]:
-        """Compute ranking measures, with all passages of the examples ranked for each query.
+        """Compute ranking measures by ranking all passages of the examples for each query.
 
         The main measure is also computed for vectors truncated to each of `widths`.
         """
@@ -633,7 +634,7 @@ def compute_similarities(
         ones: The first vectors, [N, H].
         others: The second vectors, [N, H].
         similarity: "cosine" or "dot".
-        width: The number of leading dimensions to compare. If None, all.
+        width: The number of leading dimensions to compare; None to compare all.
     """
     first, second = (np.asarray(side, np.float64)[:, :width] for side in (ones, others))
     if similarity == "cosine":
@@ -656,7 +657,7 @@ def normalize_rows(vectors: npt.NDArray[Any]) -> npt.NDArray[Any]:
 def find_nearest(
     queries: Float32s, names: Sequence[str], matrix: Float32s, similarity: str, depth: int
 ) -> list[dict[str, float]]:
-    """Find the rows of a matrix most similar to each query.
+    """Find the rows of a matrix that are most similar to each query.
 
     Args:
         queries: The query vectors, float32 [Q, H].
@@ -666,7 +667,7 @@ def find_nearest(
         depth: The number of rows to find for each query, capped at the number of rows.
 
     Returns:
-        A dictionary for each query that maps the names of the rows to similarities, the most similar first.
+        For each query, a dictionary that maps row names to similarities, with the most similar row first.
     """
     if similarity == "cosine":
         matrix, queries = normalize_rows(matrix), normalize_rows(queries)
@@ -689,7 +690,7 @@ def score_own_rankings(
 ) -> list[dict[str, float]]:
     """Score how each first text ranks its second text among the second texts and negatives of all examples.
 
-    Equal texts count as one, so that a first text that occurs in several examples has several relevant texts. Only the
+    Equal texts count as one, so a first text that occurs in several examples has several relevant texts. Only the
     MAX_RANKED most similar texts are ranked.
 
     Args:
@@ -697,7 +698,7 @@ def score_own_rankings(
         vectors: The vectors of each example's texts, [texts, H].
         similarity: "cosine" or "dot".
         measures: Names of measures, as for `compute_ranking_scores`.
-        width: The number of leading dimensions to compare. If None, all.
+        width: The number of leading dimensions to compare; None to compare all.
 
     Returns:
         The measures of each distinct first text, in order of first occurrence.

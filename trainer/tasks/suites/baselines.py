@@ -1,19 +1,19 @@
-"""Baselines: scores that a model must beat before its own say anything, and the sentence if it does not.
+"""Baselines that a model must beat for its scores to mean anything, and a message if it does not.
 
-    majority      one answer to everything: the most frequent class, or tag, or place of a choice; the mean of numbers;
-                  no answer; random vectors
-    bag of words  a linear model of words; for tags the most frequent tag of each word; for vectors and choices the
+    majority      the same prediction for everything: the most frequent class, tag or position of a choice; the mean of
+                  numbers; no answer; random vectors
+    bag of words  a linear model of words; for tags, the most frequent tag of each word; for vectors and choices, the
                   cosine of their words
 
-Both are learned from the training rows and scored as the model is.
+Both are fitted to the training rows and scored like the model.
 
-    texts ─► words, pairs of neighbors ─► hashed, weighted by idf, rows at length 1 ─► ridge regression ─► answers
+    texts ─► words, word pairs ─► hashed, weighted by idf, rows scaled to length 1 ─► ridge regression ─► predictions
 
 The linear model is least squares with a penalty (Hoerl, Kennard 1970), solved by conjugate gradients. Each class has an
-output, which does about as well on texts as logistic regression and has nothing to tune. Two texts have features of
-their own and in common, and their cosine. No torch, and no other package.
+output. On texts this is about as good as logistic regression, and there is nothing to tune. A row of two texts has
+features of each text, features of their common words, and their cosine. No torch, and no other package.
 
-Cost: training rows are at most MAX_ROWS, at equal distances; SST-2 (6,920 rows and 1,821 to answer) takes
+Cost: at most MAX_ROWS evenly spaced training rows are used. SST-2 (6,920 training rows, 1,821 rows to predict) takes
 1.4 CPU seconds (one x86-64 core, 2026-11-27).
 """
 
@@ -102,7 +102,7 @@ def is_feasible(training: Sequence[Texts], outputs: int) -> bool:
 
 
 def extract_features(texts: Texts) -> dict[int, float]:
-    """Extract the bag-of-words features of a row, as values by feature index.
+    """Extract the bag-of-words features of a row, as values keyed by feature index.
 
     There is a feature with the value 1.0 for each hashed word and word pair of each text. A row of two texts also has
     features for common words, and COSINE with the cosine of the two texts.
@@ -132,7 +132,7 @@ def compute_idf(rows: Sequence[dict[int, float]]) -> Float64s:
 
 
 def build_bags(rows: Sequence[dict[int, float]], idf: Float64s) -> Bags:
-    """Build the sparse matrix of rows: features weighted by `idf`, and each row scaled to length 1.
+    """Build the sparse matrix of rows: features are weighted by `idf`, and each row is scaled to length 1.
 
     `rows` has the features of each row by index. The cosine feature is weighted separately.
     """
@@ -218,7 +218,7 @@ def describe_weakness(
     p: float | None = None,
     format: Callable[[float], str] = format_short,
 ) -> str:
-    """Describe how a model fails to beat a baseline, in a clause for messages; "" if it is better than the baselines.
+    """Describe how a model fails to beat a baseline, as a clause for messages; "" if it is better than the baselines.
 
     Args:
         metric: The name of the score.
@@ -253,7 +253,7 @@ def iter_baseline_lines(metric: str, score: float, baselines: Mapping[str, Score
     Args:
         metric: The metric to compare.
         score: The score of the model.
-        baselines: The scores of each baseline, as `compute_baseline_scores` returns them.
+        baselines: The scores of each baseline, as returned by `compute_baseline_scores`.
     """
     compared = {name: each[metric] for name, each in baselines.items() if metric in each}
     if compared:
@@ -269,7 +269,7 @@ def iter_baseline_lines(metric: str, score: float, baselines: Mapping[str, Score
 def predict_majority(
     task: Task, training: Sequence[Example], examples: Sequence[Example]
 ) -> Sequence[Prediction] | None:
-    """Compute the predictions of the majority baseline, or None if the kind of task has none.
+    """Compute the predictions of the majority baseline, or return None if the kind of task has none.
 
     The prediction is the most frequent class, tag or choice, or the mean of numbers. It is the same for all examples,
     except that texts get random vectors if they are ranked.
@@ -298,7 +298,7 @@ def predict_majority(
 
 
 def _predict_usual_classes(task: ClassesTask, training: Sequence[Example]) -> Float32s:
-    """Compute the outputs for the most frequent class, or with `multi_label` for the most frequent set: float32 [C]."""
+    """Build outputs that predict the most frequent class, or with `multi_label` the most frequent set: float32 [C]."""
     [(usual, _)] = Counter(example.label for example in training).most_common(1)
     if task.multi_label:
         return np.array([1.0 if label in usual else -1.0 for label in task.labels], np.float32)
@@ -310,9 +310,9 @@ def _predict_usual_classes(task: ClassesTask, training: Sequence[Example]) -> Fl
 def _predict_usual_vectors(
     task: SimilarityTask | RetrievalTask, training: Sequence[VectorExample], examples: Sequence[VectorExample]
 ) -> list[Float32s]:
-    """Make up the vectors of each example's texts: random ones if texts are ranked, else equal ones.
+    """Build vectors for each example's texts: random ones if texts are ranked, otherwise equal ones.
 
-    They are followed by logits of the most frequent class, if there are classes.
+    If there are classes, logits that predict the most frequent class are appended.
     """
     logits = np.zeros(task.num_outputs, np.float32)
     if task.num_outputs and isinstance(task, SimilarityTask):
@@ -337,7 +337,7 @@ def predict_by_words(
 ) -> Sequence[Prediction] | None:
     """Compute the predictions of the bag-of-words baseline.
 
-    A linear model of words makes them; for tags they are the most frequent tag of each word, and for vectors and
+    They come from a linear model of words; for tags they are the most frequent tag of each word, and for vectors and
     choices the cosines of words. Return None if the kind of task has no such baseline, or too many classes to fit it in
     a limited time.
 
@@ -372,7 +372,7 @@ def _list_texts(example: Any) -> tuple[str, ...]:
 
 
 def _make_targets(task: ClassesTask | NumberTask | SimilarityTask, training: Sequence[Example]) -> Any:
-    """Build the targets of the linear model, [N, C]: the number of each example, or 1 and -1 for each class."""
+    """Build the targets of the linear model, [N, C]: an example's number, or 1 for its class and -1 for others."""
     labels = [example.label for example in training]
     if isinstance(task, NumberTask):
         return np.array(labels, np.float64)[:, None]
@@ -387,7 +387,7 @@ def compute_word_vector(text: str) -> Float32s:
 
 
 def _predict_usual_tags(task: TagsTask, training: Sequence[Example], examples: Sequence[Example]) -> list[list[str]]:
-    """Predict the most frequent training tag of each word. Unknown words get the usual tag."""
+    """Predict the most frequent training tag of each word. Unknown words get the task's default tag, `usual`."""
     tags = defaultdict[str, Counter[str]](Counter)
     for example in training:
         for word, tag in zip(example.words, task.convert_tags(example), strict=True):

@@ -1,9 +1,10 @@
-"""Two models on a suite: tests whether they differ by more than chance, on the same examples and over seeds.
+"""Compares two models on a suite: tests whether they differ by more than chance, over examples and over seeds.
 
-On examples: the median runs of the two, by the approximate randomization test (`run_paired_randomization`), which
-counts how often swapping their answers gives a difference as large. That does not predict another seed. Over seeds: the
-same test of the scores of all runs, paired by seed; with few seeds it can find nothing. If several tasks are compared,
-one is far apart by chance sooner or later: p-values are adjusted for their number by Holm's method (1979).
+Over examples, the median runs of both models are compared with the approximate randomization test
+(`run_paired_randomization`), which counts how often swapping their predictions gives a difference that is as large.
+This says nothing about other seeds. Over seeds, the same test compares the scores of all runs, paired by seed. With few
+seeds it cannot find a difference. If several tasks are compared, some differ by chance, so p-values are adjusted for
+the number of tests by Holm's method (1979).
 """
 
 from collections.abc import Iterator, Sequence
@@ -54,7 +55,7 @@ class ComparedTask:
 class SuiteComparison:
     """The comparison of two models on a suite. `first` and `second` are the names of the models.
 
-    seeds:      the number of seeds from which each task was learned
+    seeds:      the number of seeds with which each task was fine-tuned
     is_control: True if the second model is the first one with random initial weights
     """
 
@@ -76,7 +77,7 @@ class SuiteComparison:
 def compare_models(
     suite: Suite, names: tuple[str, str], first: JudgedSplits, second: JudgedSplits, is_control: bool = False
 ) -> SuiteComparison:
-    """Compare two models on all labeled splits that count for the mean over tasks.
+    """Compare two models on all labeled splits that are included in the mean over tasks.
 
     Args:
         suite: The suite.
@@ -138,7 +139,7 @@ def compute_p_value(one: JudgedSplit, other: JudgedSplit, metric: str) -> float 
 
 
 def check_same_examples(what: str, one: JudgedSplit, other: JudgedSplit) -> None:
-    """Raise InputError if two models have predictions for different numbers of examples of the same file.
+    """Raise InputError if two models have predictions for different numbers of examples of a split.
 
     Args:
         what: The task and the split, for the error message.
@@ -200,6 +201,7 @@ def iter_comparison_lines(comparison: SuiteComparison) -> Iterator[str]:
 def iter_conclusions(comparison: SuiteComparison) -> Iterator[str]:
     """Yield the conclusions of a comparison as sentences, including what the p-values do not show."""
     number = sum(each.p is not None for each in comparison.tasks)
+    comparisons = f"{number} comparison{'s' * (number != 1)}"
     if comparison.is_control:
         yield format_worth(comparison)
     for each in comparison.tasks:
@@ -207,7 +209,7 @@ def iter_conclusions(comparison: SuiteComparison) -> Iterator[str]:
             better = comparison.first if each.difference > 0 else comparison.second
             yield (
                 f"{each.task} {each.split}: {better} is better by {100 * abs(each.difference):.1f} (p "
-                f"{_format_p(each.adjusted)} after Holm's correction for {number} comparisons)."
+                f"{_format_p(each.adjusted)} after Holm's correction for {comparisons})."
             )
     alike = [f"{each.task} {each.split}" for each in comparison.tasks if each.p is not None and not each.is_significant]
     if alike:
@@ -229,17 +231,18 @@ def iter_conclusions(comparison: SuiteComparison) -> Iterator[str]:
 
 
 def format_worth(comparison: SuiteComparison) -> str:
-    """Format a sentence that says whether pre-training improved the scores.
+    """Return a sentence that says whether pre-training improved the scores.
 
-    It gives the number of tasks on which the pre-trained model is significantly better or worse than the control, which
-    starts from random weights.
+    It contains the numbers of tasks on which the pre-trained model is significantly better or worse than the control,
+    which starts from random weights.
     """
     apart = [each for each in comparison.tasks if each.is_significant]
     better = sum(each.difference > 0 for each in apart)
     worse, of = len(apart) - better, f"{len(comparison.tasks)} compared"
     mean = 100 * sum(each.difference for each in comparison.tasks) / max(1, len(comparison.tasks))
     counts = (
-        f"surely better than from first weights on {better} of {of}, surely worse on {worse}, by {mean:+.1f} on average"
+        f"better than from first weights on {better} of {of}, worse on {worse} (p below {LEVEL:g}), by {mean:+.1f} on "
+        "average"
     )
     if better > worse:
         return f"Pre-training was worth it: {counts}."

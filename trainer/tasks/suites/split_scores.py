@@ -1,17 +1,17 @@
-"""The record of a split's answers: scores, and numbers of each example from which a score can be computed again.
+"""The scores of a split's predictions, and numbers for each example from which the scores can be recomputed.
 
-A score is a function of rows, one for each example: for classes the gold one and the answered one, for numbers and
-similarities the same, for tagged sentences their counts, for texts the cost of their tokens; for choices and answers in
-a text the example's own score, if the whole score is the mean of these; for rankings a row is a query. So intervals and
-tests between two models need neither the models nor the texts. For any other task, and for vectors cut to a smaller
-width, there are no rows, and the table notes it.
+A score is a function of rows, with one row per example: for classes, numbers and similarities, the correct and the
+predicted value; for tagged sentences, counts; for texts of a language model, the loss of their tokens; for choices and
+answers in a text, the example's own score if the total score is the mean of these; for rankings, a row per query. So
+intervals and tests between two models need neither the models nor the texts. Other tasks, and vectors truncated to a
+smaller width, have no rows, and the table says so.
 
-The uncertainty of a score: intervals of one system, and tests between two. Random numbers are addressed
-(`corpora/store/randomness.py`): the same rows and seed give the same interval anywhere. Rows are one number for each
-example, like right or wrong, or several, like the counts of spans in a sentence; a statistic turns rows into one score,
-by default their mean. What must be drawn together (the options of a question, the sentences of a document) is one row.
-Cost: with the mean, 1,000 rounds of an interval over 10,000 rows take 0.3 s and 10,000 of a test 0.4 s; another
-statistic is called once a round, or twice.
+This module also computes the uncertainty of a score: intervals for one system, and tests between two. Random numbers
+are functions of their purpose (`corpora/store/randomness.py`), so the same rows and seed give the same interval
+anywhere. A row is one number per example, such as 1 for correct and 0 for wrong, or several, such as the counts of
+spans in a sentence. A statistic computes a score from rows, by default their mean. Examples that must be drawn together
+(the options of a question, the sentences of a document) are one row. Cost: with the mean, 1,000 rounds of an interval
+over 10,000 rows take 0.3 s, and 10,000 rounds of a test 0.4 s. Other statistics are called once or twice per round.
 """
 
 import json
@@ -65,7 +65,7 @@ class JudgedSplit:
     unusable:  the number of records that could not be used
     scores:    the scores by metric; {} if there are no labels
     majority, words: the scores of the baselines (the same prediction for everything, a bag of words); {} if unknown
-    p_majority, p_words: p-values of the difference to the baselines by the first metric; None if it cannot be tested
+    p_majority, p_words: p-values of the difference from each baseline in the first metric; None if it cannot be tested
     statistic: how scores are computed from rows, such as "means"; "" if there are no rows
     columns:   for "means", the metric of each column of the rows
     classes:   for "classes" and "labels", the number of classes
@@ -89,7 +89,7 @@ class JudgedSplit:
     version: int = VERSION
 
     def can_draw(self, metric: str) -> bool:
-        """Return True if a metric can be recomputed from rows, which intervals and tests require."""
+        """Return True if a metric can be recomputed from rows, which is required for intervals and tests."""
         columns = (
             self.columns if self.statistic == MEANS else METRICS_BY_STATISTIC.get(self.statistic, tuple(self.scores))
         )
@@ -102,12 +102,12 @@ class JudgedSplit:
     def score(self, rows: Float64s, metric: str) -> float:
         """Compute a metric from rows, float64 [N, K], which may be all rows of this split or a sample of them.
 
-        Raises KeyError if it cannot be computed from rows (`can_draw`).
+        Raises KeyError if it cannot be computed from rows (if `can_draw` returns False).
         """
         return float(self._compute_scores(rows)[metric])
 
     def find_mean_parts(self, metric: str) -> Float64s | None:
-        """Return the number of each row, if a metric is the mean of these numbers: float64 [N].
+        """Return one number per row if a metric is the mean of these numbers: float64 [N].
 
         Otherwise, return None.
         """
@@ -140,8 +140,8 @@ def score_predictions(task: Task, examples: Sequence[Example], predictions: Sequ
     """Compute the scores of predictions for labeled examples, and the rows from which they can be recomputed.
 
     Returns:
-        A dictionary with fields of `JudgedSplit`: `scores`, and `statistic`, `columns`, `classes`, `rows` and
-        `is_grouped` as far as they apply.
+        A dictionary with fields of `JudgedSplit`: `scores` and, if they apply, `statistic`, `columns`, `classes`,
+        `rows` and `is_grouped`.
     """
     scores = task.compute_scores(examples, predictions)
     return {"scores": scores, **_build_rows(task, examples, predictions, scores)}
@@ -152,7 +152,7 @@ def _build_rows(
 ) -> dict[str, Any]:
     """Build the fields of `JudgedSplit` that hold the rows, by name; {} if scores cannot be computed from rows.
 
-    `scores` are those of the task for all examples.
+    `scores` are the task's scores for all examples.
     """
     if isinstance(task, NumberTask):
         gold = [example.label for example in examples]
@@ -175,7 +175,7 @@ def _build_rows(
 def _build_vector_rows(
     task: SimilarityTask | RetrievalTask, examples: Sequence[Example], predictions: Sequence[Prediction]
 ) -> dict[str, Any]:
-    """Build the row fields of a task with vectors, for the metrics of the task.
+    """Build the row fields of a vector task, for the metrics of the task.
 
     Rows are measures per query, pairs of score and cosine, or pairs of classes.
     """
@@ -209,7 +209,7 @@ def _build_class_rows(
 def _build_tag_rows(task: TagsTask, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Any]:
     """Build the row fields of a tagging task, with counts for each sentence.
 
-    They are its correct, predicted and gold spans, or its correct tags and all tags.
+    The counts are its correct, predicted and gold spans, or its correct tags and all tags.
     """
     gold = [list(task.convert_tags(example)) for example in examples]
     if task.units == "spans":
@@ -224,7 +224,7 @@ def _build_tag_rows(task: TagsTask, examples: Sequence[Example], predictions: Se
 def _build_mean_rows(
     task: Task, examples: Sequence[Example], predictions: Sequence[Prediction], scores: Mapping[str, float]
 ) -> dict[str, Any]:
-    """Build the row fields of a task whose examples are scored separately.
+    """Build the row fields of a task whose examples have separate scores.
 
     A row has the scores of one example. Metrics that are not the mean of these scores are omitted.
     """
@@ -248,7 +248,7 @@ def write_judged(path: Path, judged: JudgedSplit) -> None:
 
 
 def read_judged(path: Path) -> JudgedSplit | None:
-    """Read the scores of a split from the file that `write_judged` wrote, or return None if it does not exist.
+    """Read the scores of a split from a file written by `write_judged`, or return None if it does not exist.
 
     Raises:
         InputError: If the file is damaged, or the number of rows differs from the number of examples.

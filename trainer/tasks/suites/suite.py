@@ -1,42 +1,43 @@
-"""A suite: tasks, seeds and settings, as a TOML file gives them, and the runs that they ask for.
+"""A suite: tasks, seeds and settings from a TOML file, and the fine-tuning runs for them.
 
     name = "GLUE"
     seeds = [42, 43, 44]
     tasks = ["glue/cola", "glue/mnli", "mine"]
-    average = true                  # report the mean over tasks, each by the mean of its metrics
+    average = true                  # report the mean over tasks; a task counts by the mean of its metrics
 
     [settings]                      # of fine-tuning, for all tasks
     max_length = 128
 
-    [task."glue/mnli"]              # of one task; keys of fine-tuning, and of the kind of task
+    [task."glue/mnli"]              # for one task: settings of fine-tuning, and of the kind of task
     also = ["glue/mnli-mm", "glue/ax"]
     epochs = 3
 
-    [task.mine]                     # one that is not published: its kind and its files
+    [task.mine]                     # a task that is not a published set: its kind and its files
     kind = "classes"
     train = "mine/train.tsv"
     dev = "mine/dev.tsv"
     columns = { text = "sentence" }
 
 A task with the name of a published set (`trainer.tasks.formats.published`) has that set's kind, files, columns, labels
-and metrics. Every split but that for training is answered; those with labels are scored. `also` names published sets
-that are answered by the model of this task.
+and metrics. The model predicts every split except the training split, and splits with labels are scored. `also` names
+other published sets that the model of this task predicts.
 
-Two sets are scored in groups, the options of a question or the candidates for a gap; a record's id ends in the number
-of its option, and a row of scores is a question or a query, because its options are drawn together:
+Two sets are scored by group, which is the options of a question or the candidates for a gap. The id of a record ends in
+the number of its option. A row of scores is a question or a query, because its options must be drawn together:
 
-MultiRC  f1a over all options; exact: the share of questions with all options right (Khashabi et al. 2018, section 4)
-ReCoRD   of a query the candidate that is most surely right; exact match and F1 of its text with the gold ones (Zhang et
-         al. 2018, section 5.1)
+    MultiRC  f1a over all options; exact: the fraction of questions with all options correct (Khashabi et al. 2018,
+             section 4)
+    ReCoRD   for a query, the most probable candidate; exact match and F1 of its text with the gold answers (Zhang et
+             al. 2018, section 5.1)
 
-Each task and seed is a run, in a folder that its settings name:
+Each task and seed is a run. The name of its folder depends on its settings:
 
-    OUTPUT/runs/TASK-SEED-DIGEST/   model/             what was fine-tuned, as `cloze finetune` writes it
-                                    SPLIT.json         the scores of its answers (`JudgedSplit`)
-                                    SPLIT.jsonl        its answers, a line a record
+    OUTPUT/runs/TASK-SEED-DIGEST/   model/             the fine-tuned model, as written by `cloze finetune`
+                                    SPLIT.json         the scores of the predictions (`JudgedSplit`)
+                                    SPLIT.jsonl        the predictions, one line per record
 
-The digest is of the model, the task, its settings and the bytes of its files: the same question finds what was done,
-another one has a folder of its own. Cost: the model and the files are read once.
+The digest depends on the model, the task, its settings and the bytes of its files. So an equal run finds what was
+already done, and a different one gets another folder. Cost: the model and the files are read once.
 """
 
 import hashlib
@@ -75,12 +76,12 @@ FILE_KEYS = ("format", "header", "columns", "max_unusable")  # keys of a task th
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteSplit:
-    """One labeled or unlabeled file (a split, such as dev) for which the model of a task makes predictions.
+    """A labeled or unlabeled file (a split, such as dev) for which the model of a task makes predictions.
 
     name:     "dev" or "test", or the name of another published set followed by one of these
     labelled: True if the predictions can be scored
     metrics:  names of the scores, the main one first
-    averaged: True if the split counts for the mean over tasks
+    averaged: True if the split is included in the mean over tasks
     set:      name of the published set that it belongs to, or ""
     """
 
@@ -94,9 +95,9 @@ class SuiteSplit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteTask:
-    """A task to learn, with its training file and the splits (files such as dev) to predict.
+    """A task to fine-tune on, with its training file and the splits (files such as dev) to predict.
 
-    `task` is the table of the task: its `kind`, and settings of that kind.
+    `task` has the settings of the task, including its `kind`.
     """
 
     name: str
@@ -107,13 +108,13 @@ class SuiteTask:
 
     @property
     def evaluation(self) -> FileSettings:
-        """The file by which epochs are compared: the file of the first split."""
+        """The file used to choose the best epoch, which is the file of the first split."""
         return self.splits[0].file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suite:
-    """A list of tasks, each learned once from every seed. `average` is True if a mean over the tasks is reported."""
+    """A list of tasks, and the seeds of the runs. `average` is True if a mean over the tasks is reported."""
 
     name: str
     seeds: tuple[int, ...]
@@ -135,7 +136,7 @@ class SuiteTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteTaskTable:
-    """The keys of a task's table, except those of fine-tuning and of the kind of task.
+    """The keys of a task's table, other than the settings of fine-tuning and of the kind of task.
 
     set:                  name of the published set, if it differs from the name of the task
     folder:               folder with the files of that set, relative to the data folder
@@ -143,7 +144,7 @@ class SuiteTaskTable:
     train, dev, test:     files of a task that is not a published set
     format, header, columns, max_unusable: how these files are read
     metrics:              metrics to report; if empty, those of the set or of the kind
-    also:                 published sets for which the task's model makes predictions as well
+    also:                 published sets that the task's model also predicts
     """
 
     set: str = ""
@@ -166,11 +167,11 @@ def list_shipped_suites() -> list[str]:
 
 
 def read_suite(name_or_path: str, data: Path | None = None) -> Suite:
-    """Read a suite, a list of tasks that a model learns from several seeds.
+    """Read a suite, which is a list of tasks to fine-tune on from several seeds.
 
     Args:
         name_or_path: The name of a built-in suite, or the path of a TOML file.
-        data: The folder of the labeled files. If None, the folder of the TOML file, or the working directory for a
+        data: The folder of the labeled files; None for the folder of the TOML file, or the working directory for a
             built-in suite.
 
     Raises:
@@ -224,7 +225,7 @@ def check_seeds(where: str, seeds: Sequence[int]) -> None:
 
 
 def build_suite_task(name: str, given: Mapping[str, Any], root: Path, where: str) -> SuiteTask:
-    """Build one task of a suite from its table.
+    """Build a task of a suite from its table.
 
     Args:
         name: The name of the task. If it is the name of a published set, the files and metrics of that set are used.
@@ -253,7 +254,7 @@ def build_suite_task(name: str, given: Mapping[str, Any], root: Path, where: str
 
 
 def check_metrics(where: str, metrics: Sequence[str], task: Task, published: PublishedSet | None) -> None:
-    """Raise InputError if a metric is known neither for the task nor for the published set.
+    """Raise InputError if a metric is defined neither for the task nor for the published set.
 
     Args:
         where: The name of the task's table, for error messages.
@@ -293,7 +294,7 @@ def _find_published_set(name: str, folder: Path, where: str, splits: Sequence[st
 def derive_settings(published: PublishedSet) -> dict[str, Any]:
     """Derive the settings of a task from a published set, by name.
 
-    They are `labels`, and `metric` if the task has the set's first metric.
+    They include `labels`, and `metric` if the task has the set's first metric.
     """
     kind = find_task_class(published.kind)
     values: dict[str, Any] = {"labels": published.labels} if published.labels else {}
@@ -325,7 +326,7 @@ def _build_split(dataset: FoundSet, split: str, name: str, metrics: tuple[str, .
 
 
 def _iter_extra_splits(name: str, root: Path, where: str) -> Iterator[SuiteSplit]:
-    """Yield the splits of another published set for which the task's model makes predictions as well.
+    """Yield the splits of another published set that the task's model also predicts.
 
     Raises InputError if the files of the set are missing. `where` is the name of the task's table, for messages.
     """
@@ -338,7 +339,7 @@ def _iter_extra_splits(name: str, root: Path, where: str) -> Iterator[SuiteSplit
 
 
 def _build_file_splits(own: SuiteTaskTable, root: Path, where: str) -> tuple[SuiteSplit, ...]:
-    """Build the splits of a task with its own files: dev and, if its file is named, test. All have labels.
+    """Build the splits of a task with its own files: dev and, if a test file is given, test. All have labels.
 
     Raises InputError if a file is missing. `where` is the name of the task's table, for messages.
     """
@@ -371,7 +372,7 @@ Ids = Sequence[Any]
 def score_groups(
     name: str, file: FileSettings, ids: Ids, examples: Sequence[Example], predictions: Sequence[Prediction]
 ) -> dict[str, Any]:
-    """Score a set whose examples belong together in groups: the options of a question, or the candidates for a gap.
+    """Score a set whose examples form groups, which are the options of a question or the candidates for a gap.
 
     Args:
         name: The published set. Returns {} unless it is MultiRC or ReCoRD.
@@ -389,7 +390,7 @@ def score_groups(
 
 
 def find_question_id(name: Any) -> str:
-    """Return the id of the question to which an answer option belongs, the part of its id before the last dot.
+    """Return the id of the question to which an answer option belongs. It is the part of its id before the last dot.
 
     >>> find_question_id("7.3.0")
     '7.3'
@@ -412,7 +413,7 @@ def _score_options(ids: Ids, examples: Sequence[Example], predictions: Sequence[
 def _score_candidates(file: FileSettings, ids: Ids, predictions: Sequence[Prediction]) -> dict[str, Any]:
     """Score the text of each query's most probable candidate against the gold answers, as fields of `JudgedSplit`.
 
-    Of equal candidates, the first is used.
+    If candidates are equally probable, the first one is used.
     """
     best: dict[str, tuple[float, str]] = {}
     for name, prediction in zip(ids, predictions, strict=True):
@@ -434,7 +435,7 @@ DECIDING_FILES = ("*.safetensors", "config.json", "tokenizer.json")  # files of 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteRun:
-    """One task learned from one seed.
+    """Fine-tuning on one task from one seed.
 
     `job` describes the fine-tuning. The model, its predictions and their scores are stored in `folder`.
     """
@@ -471,7 +472,7 @@ class SuiteJob:
 
 
 def iter_runs(suite: Suite, model: Path, output: Path, first_weights: bool = False) -> Iterator[SuiteRun]:
-    """Yield the runs of a suite (one task learned from one seed each), task by task and seed by seed.
+    """Yield the runs of a suite (one task and one seed each), task by task and seed by seed.
 
     Args:
         suite: The suite.
@@ -560,7 +561,7 @@ def _describe_request(task: SuiteTask, model: str) -> str:
 
 
 def to_file_name(name: str) -> str:
-    """Replace characters that may be unsafe in file names by hyphens.
+    """Replace characters that may be unsafe in file names with hyphens.
 
     >>> to_file_name("glue/mnli-mm dev")
     'glue-mnli-mm-dev'

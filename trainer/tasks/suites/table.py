@@ -1,12 +1,12 @@
-"""The table of a suite: for every split and metric the median over seeds, and what is next to it.
+"""The result table of a suite: for every split and metric, the median over seeds, its interval and the baselines.
 
-The median run of a task is the one whose score on dev, by its first metric, is the median of those of all seeds; of two
-in the middle it is the lower one. Intervals and tests are made from its examples. A mean over tasks is defined as by
-GLUE and SuperGLUE (Wang et al. 2018, section 4): of each task the mean of its metrics, over the sets that count as one
-(MNLI matched and mismatched), then of all tasks.
+The median run of a task is the run whose score on dev, by the first metric, is the median over all seeds. If there are
+two middle runs, it is the one with the lower score. Intervals and tests use its examples. The mean over tasks is
+defined as in GLUE and SuperGLUE (Wang et al. 2018, section 4): the metrics of each task are averaged first, over the
+sets that count as one task (MNLI matched and mismatched), and then over all tasks.
 
-Cost: an interval draws 1,000 times, a test between two models 10,000 times; for 10,000 examples with a class each that
-is 1 s and, by accuracy, 0.4 s.
+Cost: an interval takes 1,000 draws, and a test between two models 10,000. For 10,000 examples with one class each, that
+takes 1 s and, for accuracy, 0.4 s.
 """
 
 import statistics
@@ -22,7 +22,8 @@ LEVEL = 0.95  # of intervals
 SEED = 1  # of what is drawn
 HUNDREDFOLD_NOTE = "Scores are in percent, as the benchmarks print them."
 BEST_EPOCH_NOTE = (
-    "Of each run the best epoch was chosen on its dev examples, so scores on dev are a little too high for all models."
+    "If a run keeps its best epoch (the setting keep), that was chosen on its dev examples, so its scores on dev are a "
+    "little too high."
 )
 
 JudgedSplits = Mapping[tuple[str, int, str], JudgedSplit]  # by task, seed and split
@@ -36,9 +37,9 @@ class SuiteRow:
     run:      the seed of the task's median run
     interval: confidence interval of the median run's score over examples; None if it cannot be computed from rows
     majority, words: scores of the majority and bag-of-words baselines; None if they are unknown
-    p, p_words: p-values of the difference to the majority and to the bag-of-words baseline by the first metric; None if
+    p, p_words: p-values of the difference from the majority and the bag-of-words baseline in the first metric; None if
               it was not tested
-    averaged: True if the split counts for the mean over tasks
+    averaged: True if the split is included in the mean over tasks
     """
 
     task: str
@@ -67,7 +68,7 @@ class SuiteRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteResult:
-    """The scores of a model on a suite. `average` is the mean over tasks, or None if the suite does not ask for one."""
+    """The scores of a model on a suite. `average` is the mean over tasks, or None if the suite does not request one."""
 
     suite: str
     model: str
@@ -149,10 +150,10 @@ def compute_bounds(judged: JudgedSplit, metric: str) -> tuple[float, float] | No
 
 
 def find_median_run(task: SuiteTask, seeds: Sequence[int], results: JudgedSplits) -> int:
-    """Find the seed with the median score of a task, on its first split by its first metric.
+    """Return the seed of the run with the median score of a task, on its first split in its first metric.
 
-    With an even number of seeds, the lower of the two middle scores is used; of seeds with equal scores, the first.
-    `results` has the scores by (task, seed, split).
+    With an even number of seeds, the lower of the two middle scores is used. If several seeds have this score, the
+    first one is returned. `results` has the scores by (task, seed, split).
     """
     split = task.splits[0]
     scores = [results[task.name, seed, split.name].scores[split.metrics[0]] for seed in seeds]
@@ -196,7 +197,7 @@ def iter_table_lines(result: SuiteResult) -> Iterator[str]:
 
 
 def list_unconvincing(result: SuiteResult) -> list[SuiteRow]:
-    """List the rows of a result in which the model is no better than a baseline by the first metric of a split."""
+    """List the rows in which the model is no better than a baseline, in the first metric of a split."""
     first = dict[tuple[str, str], SuiteRow]()
     for row in result.rows:
         first.setdefault((row.task, row.split), row)
@@ -229,7 +230,7 @@ def format_cells(row: SuiteRow) -> list[str]:
 
 
 def format_score(score: float) -> str:
-    """Format a score in percent with one decimal, as the benchmarks print it.
+    """Format a score as a percentage with one decimal, like the benchmarks.
 
     >>> format_score(0.6049), format_score(-0.001)
     ('60.5', '-0.1')
@@ -254,5 +255,6 @@ def iter_notes() -> Iterator[str]:
     yield BEST_EPOCH_NOTE
     yield (
         "Majority is the score of one answer to everything: the most frequent class of the training examples, the mean "
-        "of numbers, vectors by chance. A bag of words is a linear model of words and pairs of words."
+        "of numbers, vectors by chance. A bag of words is a linear model of words and pairs of words; for tags, the "
+        "most frequent tag of each word."
     )

@@ -1,5 +1,5 @@
-"""Vectors of texts: `embed.py` writes them to a file, part by part; `search.py` compares them.
+"""Vectors of texts: `embed.py` computes them and writes them to a file, and `search.py` compares them.
 
-`search.py` is the command: it embeds, and with queries searches, scores the result and mines rows to train on;
-`settings.py` and `job.py` are what is asked.
+`search.py` is the command. It embeds texts and, if there are queries, searches, scores the result and mines training
+rows. `settings.py` and `job.py` hold its settings.
 """

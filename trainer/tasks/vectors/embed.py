@@ -1,20 +1,21 @@
-"""Vectors of texts, of their words or of their tokens, by any model, fine-tuned or only pre-trained.
+"""Computes vectors of texts, of their words or of their tokens, with any model, fine-tuned or only pre-trained.
 
-    records ─► texts ─► windows of tokens ─► batches of one length ─► layers chosen ─► pooled ─► Parquet, in file order
+    records ─► texts ─► windows of texts ─► batches of one length ─► layers ─► pooling ─► Parquet, in file order
 
-Promise: a row for each record that can be used, in the order of the file, or for each of its words or tokens; of a text
-that is cut, those that are left. The file appears in one step. The same command after a kill resumes after what was
-written, and ends with the same bytes: it reads and cuts the texts again, and computes only what is missing. Memory: the
-model, and the vectors of WINDOW_TOKENS tokens in every requested layer, however long the file is.
+Promise: there is one row for each usable record, in the order of the file, or one for each of its words or tokens (if a
+text is truncated, for those that remain). The file appears in one step. If the same command is run again after it was
+killed, it resumes and ends with the same bytes: it reads and tokenizes the texts again, but only computes the missing
+vectors. Memory: the model, and the vectors of WINDOW_TOKENS tokens in every requested layer, however long the file is.
 
-A run writes its vectors part by part, and a run that was killed resumes after the last part:
+A run writes its vectors in parts, and an interrupted run resumes after the last complete one:
 
-    OUTPUT's unfinished folder/   asked.json       what is asked for, with digests of what is read
-                                  part-0.parquet   a group of rows for each window, with checksums
+    OUTPUT's unfinished folder/   asked.json       the settings, with digests of the files that are read
+                                  part-0.parquet   a row group for each window, with checksums
 
-Only complete parts are used: a damaged one is removed, with those after it, and all are removed if the settings differ.
-One process at a time has the folder; it is removed at the end of the run, unless that ended early and has a part. Cost:
-the vectors are on the disk twice, until the file has its name; what is there is read when a run resumes.
+Only complete parts are used. A damaged part and those after it are removed, and all are removed if the settings differ.
+Only one process at a time uses the folder. It is removed at the end of the run, unless the run was interrupted and has
+written a part. Cost: until the file has its final name, the vectors are on the disk twice. When a run resumes, existing
+parts are read.
 """
 
 import hashlib
@@ -65,7 +66,7 @@ REQUEST_FILE = "asked.json"
 class VectorParts:
     """The parts (Parquet files with rows of several windows) that a run has written so far.
 
-    windows: the number of windows (texts that are read together) in the parts
+    windows: the number of windows (texts that are processed together) in the parts
     rows:    the number of rows in the parts
     """
 
@@ -92,7 +93,7 @@ class VectorParts:
         return True
 
     def add(self, rows: pa.Table) -> None:
-        """Write the rows of the next window (texts that are read together) to the current part.
+        """Write the rows of the next window (texts that are processed together) to the current part.
 
         Raises InputError if the disk is full.
         """
@@ -123,7 +124,7 @@ class VectorParts:
                 self._writer.close()
 
     def iter_tables(self) -> Iterator[pa.Table]:
-        """Yield the rows of all finished parts in order, as one table per window (texts that were read together)."""
+        """Yield the rows of all finished parts in order, one table per window (texts that were processed together)."""
         for number in range(self._parts):
             yield from _iter_tables(self._locate_part(number))
 
@@ -142,7 +143,8 @@ def open_parts(output: Path, request: Mapping[str, Any], schema: pa.Schema) -> I
 
     Args:
         output: The file to write.
-        request: Values that can be written as JSON. Parts of an earlier run are only used if its request was equal.
+        request: A JSON-serializable description of the run. Parts of an earlier run are only used if its request was
+            equal.
         schema: The schema of the file.
 
     Raises:
@@ -199,8 +201,8 @@ class Embedder:
     after:    the modules after the pooling
     width:    the number of dimensions of a vector
     texts:    the encoder that converts texts to tokens
-    settings: the units that get a vector and how vectors are computed, with the pooling filled in
-    origin:   a description of how the vectors are computed, to be stored with them
+    settings: the units that get a vector and how vectors are computed, including the pooling of the model
+    origin:   a description of how the vectors are computed, which is stored with them
     device:   the device of the model
     """
 
@@ -306,7 +308,7 @@ class Embedder:
 
 
 def _resolve_layers(settings: EmbedSettings, encoder: TransformerEncoder, folder: Path) -> tuple[int, ...]:
-    """Convert the requested layers, which may be negative, to numbers from 0 (the input of the first layer) on.
+    """Convert the requested layers, which may be negative, to indices from 0 (the input of the first layer) on.
 
     Raises InputError if a layer does not exist. `folder` is used in the message.
     """
@@ -329,8 +331,8 @@ def _find_after_pooling(
 
     Args:
         model: The model, if it was fine-tuned for vectors; None otherwise.
-        settings: The settings, with the pooling filled in.
-        layers: The numbers of the layers to read.
+        settings: The settings, including the pooling of the model.
+        layers: The indices of the layers to read.
         encoder: The encoder.
     """
     by_text = settings.by == "text"
@@ -348,7 +350,7 @@ def _digest_weights(folder: Path, sentences: SentenceFolder | None) -> str:
 
 
 def _iter_pieces(encoding: Encoding, by: str) -> Iterator[list[int]]:
-    """Yield the token indices of each word, as the tokenizer splits words, or with `by` = "token" of each token.
+    """Yield the token indices of each word or, if `by` is "token", of each token. Words are split by the tokenizer.
 
     Special tokens are skipped.
     """
@@ -362,7 +364,7 @@ def _iter_pieces(encoding: Encoding, by: str) -> Iterator[list[int]]:
 
 
 def _compute_piece_means(rows_TH: Tensor, pieces: Sequence[list[int]]) -> Float32s:
-    """Compute the mean of the token vectors of each word or token: float32 [N, H].
+    """Compute the mean hidden state of each word or token: float32 [N, H].
 
     `pieces` has the token indices of each, relative to `rows_TH`.
     """
@@ -385,10 +387,10 @@ def embed_file(
         on_event: Called with an event every few seconds.
 
     Returns:
-        A summary: `texts` (their number), `rows`, `width` (dimensions), and `ledger`.
+        A summary with the keys `texts` (their number), `rows`, `width` (dimensions), and `ledger`.
 
     Raises:
-        InputError: If the file cannot be read or changes meanwhile, or the output cannot be written.
+        InputError: If the file cannot be read or changes while it is read, or if the output cannot be written.
     """
     counts, states = RowCounts(), read_states([file.path])
     precision = embedder.settings.precision
@@ -442,7 +444,7 @@ def _embed_windows(
 def _describe_request(embedder: Embedder, file: FileSettings) -> dict[str, Any]:
     """Describe everything that determines the vectors and their order, as a JSON object.
 
-    A run is only resumed if this is equal. For a pipe it never is.
+    An earlier run is only resumed if its description is equal. If the file is a pipe, it never is.
     """
     tokenizer = hashlib.sha256(embedder.texts.tokenizer.to_str().encode()).hexdigest()
     return {
@@ -457,7 +459,7 @@ def _describe_request(embedder: Embedder, file: FileSettings) -> dict[str, Any]:
 
 
 def build_vector_rows(embedder: Embedder, texts: Sequence[NamedText], encodings: Sequence[Encoding]) -> VectorRows:
-    """Compute the rows of the vector file for some texts.
+    """Compute the rows of the vector file for a list of texts.
 
     Args:
         embedder: The model.
@@ -479,9 +481,9 @@ def build_vector_rows(embedder: Embedder, texts: Sequence[NamedText], encodings:
 
 
 def iter_windows(texts: Iterator[NamedText], encoder: TextEncoder) -> Iterator[Window]:
-    """Yield windows, lists of texts and of their encodings, with at least WINDOW_TOKENS tokens in all but the last.
+    """Yield windows: lists of texts and of their encodings. All but the last have at least WINDOW_TOKENS tokens.
 
-    The prompt of the encoder is put before each text.
+    The prompt of the encoder is put in front of each text.
     """
     batches = iter(lambda: [*islice(texts, TEXTS_AT_ONCE)], [])
     prompt = encoder.prompts[0]

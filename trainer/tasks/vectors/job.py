@@ -1,4 +1,4 @@
-"""The job of `embed` as the trainer's process reads it. No torch."""
+"""The job of the command `embed`, which a process of the trainer executes. No torch."""
 
 from dataclasses import dataclass, field
 

@@ -1,14 +1,13 @@
-"""The command `embed`: vectors of a file's texts, and with queries the most similar texts, with scores and training
-rows.
+"""The command `embed`: computes vectors of a file's texts and, for queries, finds the most similar texts.
 
-    texts, queries ─► vectors (`embed`) ─► the best of each query ─► judgements ─► measures; training rows
+    texts, queries ─► vectors (`embed`) ─► the best for each query ─► judgments ─► measures; training rows
 
-Every vector is compared, in blocks: a product with all queries in float32, and the best of each query so far. Memory: a
-block, its similarities to some hundred queries, and all ids.
+Search is exhaustive: vectors are read in blocks, multiplied by all queries in float32, and the best ones for each query
+are kept. Memory: a block, its similarities to some hundred queries, and all ids.
 
-With queries, the prompts of a folder for documents and for queries are put in front, and each side is read by its own
-encoder if the model has two. Queries without judgements are counted and not scored; judged ones without results score 0
-(`trainer.tasks.kinds.vectors`).
+If there are queries, the folder's prompts for documents and for queries are put in front of texts. If the model has two
+encoders, documents and queries are each read by their own. Queries without judgments are counted but not scored. Judged
+queries without results score 0 (`trainer.tasks.kinds.vectors`).
 """
 
 import json
@@ -50,8 +49,8 @@ def search_exactly(
         top: The number of vectors to find for each query.
 
     Returns:
-        A dictionary that maps each query id to the ids found with their similarities, the most similar first; and the
-        set of all ids in the file.
+        A dictionary that maps each query id to a dictionary of the ids found and their similarities, the most similar
+        first; and the set of all ids in the file.
 
     Raises:
         InputError: If an id occurs twice in the file, or the file is damaged.
@@ -73,7 +72,7 @@ def search_exactly(
 
 
 def check_comparable(corpus: VectorFile, queries: VectorFile) -> str:
-    """Check that the vectors of two files can be compared, and return how: by "cosine" or "dot".
+    """Check that the vectors of two files can be compared, and return the similarity to use: "cosine" or "dot".
 
     Raises:
         InputError: If the vectors come from different models or settings, have different widths, or are meant for
@@ -100,7 +99,7 @@ SCORED_DEPTH = 100  # documents of a query that are scored, and among which nega
 
 
 def main(arguments: list[str]) -> int:
-    """Run `embed JOB.json`: write vectors, search, print events, and return 0. Raises InputError as `run_job` does."""
+    """Run `embed JOB.json`: write vectors, search, print events, and return 0. Raises InputError if the job fails."""
     job = read_job(EmbedJob, arguments)
     with join_process_group() as ranks:
         print_event({"event": "done", **run_job(job, ranks.device)})
@@ -115,8 +114,9 @@ def run_job(job: EmbedJob, device: torch.device) -> dict[str, Any]:
         device: The device to compute on.
 
     Returns:
-        A summary: that of `embed_file` if vectors were written, and, if there are queries, `queries`, `documents`,
-        `unjudged` and `missing` (numbers), `scores` by measure, and `results`, the texts found for each query.
+        A summary. If vectors were written, it has the keys of `embed_file`'s summary. If there are queries, it also has
+        `queries`, `documents`, `unjudged` and `missing` (numbers), `scores` by measure, and `results`, a list with the
+        texts found for each query.
 
     Raises:
         InputError: If the job names neither a file to write nor a vector file with queries, or a file cannot be read.
@@ -211,10 +211,11 @@ Mined = tuple[str, list[str], list[str]]  # a query, its relevant documents, oth
 
 
 def _iter_mined(judgements: Judgements, run: Run, texts: Mapping[str, str]) -> Iterator[Mined]:
-    """Yield each judged query with the ids of its relevant documents and of the other documents found, the best first.
+    """Yield each judged query with the ids of its relevant documents, and of the other documents found, the best first.
 
-    Documents that are missing from the collection are omitted, and so are found documents with the text of a relevant
-    one.
+    A document is relevant if its relevance is above 0. Relevant documents that are missing from the collection are left
+    out, and so are found documents with the same text as a relevant one. Queries without relevant documents are
+    skipped.
 
     Args:
         judgements: The relevance of each query's documents, by query id and document id.

@@ -1,4 +1,4 @@
-"""What `cloze embed` is asked, as the command shows it and as its job has it. Nothing heavy is imported."""
+"""The settings of `cloze embed`, used by the command and by its job. Nothing heavy is imported."""
 
 from dataclasses import dataclass
 

@@ -1,14 +1,15 @@
-"""Vectors of texts in a Parquet file: written batch by batch, read in blocks. No torch.
+"""Reads and writes vectors of texts in Parquet files. No torch.
 
-    id       text, the record's own id or its line
-    place    int32, of a word or a token among those of its text; only where a row is one
-    text     the word or token; only there
-    vector   float32 or float16, as many in every row
+    id       string, the record's own id or its line number
+    place    int32, the index of a word or token in its text; only if rows are words or tokens
+    text     the word or token; only if rows are words or tokens
+    vector   float32 or float16, the same number in every row
 
-The schema's metadata records how vectors were made (`VectorOrigin`), so that those of two models are not compared.
+The schema's metadata records how vectors were computed (`VectorOrigin`), so that vectors of different models are not
+compared.
 
-Promise: the file appears complete, in one step, and the next process removes what a killed one left of it; numbers that
-are not finite are refused when it is written and when it is read. Memory: a batch, or a block.
+Promise: the file appears in one step when it is complete. What a killed process left behind is removed by the next one.
+Values that are not finite are refused in writing and reading. Memory: a batch, or a block.
 """
 
 import dataclasses
@@ -43,12 +44,12 @@ class VectorOrigin:
     model:   digest of the weights
     by:      unit of a row: "text", "word" or "token"
     pooling: pooling of a text's tokens
-    layers:  zero-based numbers of the layers, where 0 is the input of the first layer
+    layers:  indices of the layers, where 0 is the input of the first layer
     combine: how several layers are combined; "" if there is only one
     side:    encoder that was used if the model has two: "first" or "second"
     similarity: how the vectors should be compared: "cosine", "dot", or a name that another library uses
     max_length: maximum number of tokens of a text
-    prompt:  text before each text; it may differ between queries and documents
+    prompt:  text that was put in front of each text; it may differ between queries and documents
     """
 
     model: str
@@ -64,7 +65,7 @@ class VectorOrigin:
     def to_comparison_key(self) -> tuple[Any, ...]:
         """Return the values that must be equal for the vectors of two files to be comparable.
 
-        They are the model, the pooling, the layers, how these are combined, and the similarity.
+        They are the model, the pooling, the layers and how they are combined, and the similarity.
         """
         return (self.model, self.pooling, self.layers, self.combine, self.similarity)
 
@@ -72,8 +73,8 @@ class VectorOrigin:
 class VectorRows(NamedTuple):
     """Rows of a vector file.
 
-    `vectors` is [N, H]. `places` (zero-based number within the text) and `texts` of the words or tokens are empty if a
-    row is a whole text.
+    `vectors` is [N, H]. If rows are words or tokens, `places` has their zero-based indices within the text, and `texts`
+    their strings. Otherwise both are empty.
     """
 
     ids: Sequence[str]
@@ -113,7 +114,7 @@ def build_table(rows: VectorRows, schema: pa.Schema) -> pa.Table:
 
 @contextmanager
 def create_vector_file(path: Path, schema: pa.Schema) -> Iterator[Callable[[pa.Table], None]]:
-    """Create a vector file during the block, which is given a function that writes a table to it.
+    """Create a vector file during the block. The block is given a function that writes a table to the file.
 
     The file appears under its name only when the block ends without an error.
 
@@ -182,7 +183,10 @@ class VectorFile:
             raise InputError(f"{self.path} is damaged: {str(error).rstrip('.')}. Make it again.") from error
 
     def read_all(self) -> tuple[list[str], Float32s]:
-        """Read all ids and vectors, float32 [N, H], into memory. Raises InputError as `iter_blocks` does."""
+        """Read all ids and vectors, float32 [N, H], into memory.
+
+        Raises InputError if the file is damaged, or if a vector is missing or not finite.
+        """
         blocks = [*self.iter_blocks()]
         ids = [each for some, _ in blocks for each in some]
         return ids, np.concatenate([np.empty((0, self.width), np.float32), *(vectors for _, vectors in blocks)])

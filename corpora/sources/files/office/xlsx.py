@@ -333,7 +333,7 @@ class _ValueReader:
     def _to_date(self, days: float) -> str:
         """Convert a day number to an ISO 8601 date, time of day (below 1), or both (if it has a fraction).
 
-        The nonexistent day February 29, 1900, which Excel counts, is taken into account.
+        Excel also counts February 29, 1900, which did not exist. The conversion takes this into account.
         """
         shift = 1 if self.epoch is EPOCH and 1 <= days < 60 else 0
         moment = self.epoch + timedelta(days=int(days) + shift, seconds=round(days % 1 * 86_400))

@@ -160,7 +160,7 @@ def compute_marks(tree: Tree) -> tuple[Int64s, Int64s]:
 
 @lru_cache(maxsize=1 << 12)
 def compute_own_marks(tag: str, attributes: str) -> int:
-    """Compute the marks of one element from its tag and attributes. `read_marks` does the same in a kernel.
+    """Compute the marks of one element from its tag and attributes. The kernel `read_marks` computes the same marks.
 
     Args:
         tag: Name of the element in lower case.

@@ -364,7 +364,7 @@ def find_possible_starts(codes: UInt32s, lengths: Int64s, min_size: int, haystac
         haystack: uint32 code points of the text to search.
 
     Returns:
-        A bool array [strings]. It is never False for a string of `min_size` characters whose beginning occurs.
+        A bool array [strings]. It can be True by chance, but is never False for a string whose beginning occurs.
     """
     is_present, may_start, start = np.zeros(_HASH_SLOTS, np.bool_), np.zeros(lengths.size, np.bool_), 0
     for at in range(haystack.size - _HASHED + 1):

@@ -156,9 +156,9 @@ def list_apparatus_titles(wiki: str) -> frozenset[str]:
 
 @lru_cache(maxsize=1)
 def find_common_kinds() -> dict[str, str]:
-    """Map the names of templates that have the same kind in every wiki that uses them to that kind.
+    """Map template names to kinds, for all names that stand for the same kind of template in every wiki.
 
-    The English wiki, and names of one or two characters, are omitted.
+    Names in the English wiki only, and names of one or two characters, are omitted.
     """
     kinds: dict[str, str] = {}
     clashes = set()
