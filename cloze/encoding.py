@@ -128,7 +128,7 @@ class CallOptions:
     def truncation_name(self) -> str:
         """Truncation strategy: "longest_first", "only_first", "only_second" or "do_not_truncate".
 
-        As in transformers, texts are also truncated if only `max_length` is given.
+        As in transformers, giving `max_length` without `truncation` or `padding` turns truncation on.
         """
         if isinstance(self.truncation, str):
             return self.truncation

@@ -449,7 +449,9 @@ def keep_document(buckets: Buckets, sweep: Sweep, document: int) -> None:
 
 @kernel
 def mark_compared(buckets: Buckets, sweep: Sweep, document: int, limit: int) -> int:
-    """Mark the kept documents that a document is compared with, and count those that exceed the limit.
+    """Mark the kept documents to compare a document with, at most `limit` per bucket.
+
+    The number of kept documents that are left out because of the limit is added to `sweep.counts[CUT]`.
 
     Args:
         buckets: The buckets.

@@ -153,7 +153,8 @@ def show_run(run: RunState) -> None:
 def train_models(stages: list[str]) -> State[list[Manifest]]:
     """Prefect flow that trains the model of a run, as a subflow.
 
-    `stages` is only displayed. Returns the final state, whose result is the manifests of the stages.
+    `stages` is a parameter only so that Prefect's UI shows it. Returns the final state. Its result is the manifests of
+    the stages.
     """
     return run_subflow("train")
 
@@ -162,7 +163,8 @@ def train_models(stages: list[str]) -> State[list[Manifest]]:
 def fine_tune_models(stages: list[str]) -> State[list[Manifest]]:
     """Prefect flow that fine-tunes a run's model on tasks, or applies a fine-tuned model to documents, as a subflow.
 
-    `stages` is only displayed. Returns the final state, whose result is the manifests of the stages.
+    `stages` is a parameter only so that Prefect's UI shows it. Returns the final state. Its result is the manifests of
+    the stages.
     """
     return run_subflow("tasks")
 

@@ -257,7 +257,7 @@ class StageBuild:
         self._built: set[str] = set()
 
     def submit(self, tasks: TaskRunner) -> None:
-        """Submit the task of the stage, unless the stage is already recorded."""
+        """Submit the task of the stage to `tasks`, unless the run's record already contains the stage."""
         wait_if_stopping()  # no task begins while the run is being stopped
         if not self.is_recorded:
             if self.survey.missing:

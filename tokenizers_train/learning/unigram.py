@@ -467,7 +467,7 @@ def _finish_pieces(
 
 
 def list_piece_texts(spelling: Spelling, pieces: SeedPieces) -> list[str]:
-    """Return the string of each piece, in the order of `pieces`. `spelling` has the text in which they occur."""
+    """Return the string of each piece, in the order of `pieces`. `spelling` holds the text that they are ranges of."""
     codes = spelling.alphabet[spelling.text]
     ends = (pieces.places + pieces.sizes).tolist()
     return [

@@ -88,10 +88,10 @@ class DistilledModel(MaskedModel):
         return Macs(ours, theirs.count_macs(lengths) + theirs.count_vocabulary_head_macs(compared))
 
     def sum_losses(self, batch: Batch) -> Tensor:
-        """Sum the masked-token loss and the losses that compare student and teacher over a batch: float32 [terms, 2].
+        """Sum the masked-token loss and the two distillation losses over a batch: float32 [terms, 2].
 
-        Student and teacher differ in their token distributions and hidden states. Each row has a summed loss and the
-        number of correct predictions, which is 0 for these two losses.
+        The distillation losses compare the token distributions and the hidden states of student and teacher. Each row
+        has a summed loss and the number of correct predictions, which is 0 for distillation losses.
         """
         ours_TH = self.encoder(batch)
         masked_MH, words_VE = ours_TH.index_select(0, batch.points), self.encoder.embeddings.word.weight

@@ -239,7 +239,9 @@ class ObjectReader(io.RawIOBase):
         return self._read(max(0, self.size - self._position))
 
     def readinto(self, buffer: "WriteableBuffer") -> int:
-        """Fill a buffer with the next bytes, and return their number. The buffer is not filled only at the end.
+        """Read the next bytes into a buffer, and return their number.
+
+        The buffer is filled completely, except at the end of the object.
 
         Raises:
             OSError: If the store does not answer.

@@ -447,7 +447,10 @@ def is_ahead(record: RunRecord) -> bool:
 
 
 def describe_clock_gap(record: RunRecord) -> str:
-    """Build the beginning of a sentence that says that a run's start time is in the future, without a full stop."""
+    """Return "The run ID began at TIME, which is yet to come by this machine's clock", without a full stop.
+
+    The caller has checked that the start time is in the future, and appends to the sentence.
+    """
     return f"The run {record.run_id} began at {record.started}, which is yet to come by this machine's clock"
 
 

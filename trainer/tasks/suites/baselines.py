@@ -337,9 +337,9 @@ def predict_by_words(
 ) -> Sequence[Prediction] | None:
     """Compute the predictions of the bag-of-words baseline.
 
-    They come from a linear model of words; for tags they are the most frequent tag of each word, and for vectors and
-    choices the cosines of words. Return None if the kind of task has no such baseline, or too many classes to fit it in
-    a limited time.
+    Classes and numbers are predicted by a linear model on word counts, and tags as each word's most frequent tag. For
+    vectors and choices, the cosine similarity of the texts' word counts is used. Return None if the kind of task has no
+    such baseline, or too many classes to fit it in a limited time.
 
     Args:
         task: The task, fitted to the training examples.
