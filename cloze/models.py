@@ -165,7 +165,7 @@ class Model:
             "number": `number`. "tags": `words`, `tags` and, if the tags mark spans, `spans`. "span": `text`, `begin`,
             `score`, `n_best` and, if questions may have no answer, `null_odds`. "choice": `label`, `text` and
             `probabilities`. "similarity": `cosine` and, if classes were trained, `label`. "retrieval": `similarities`.
-            "next": `perplexity` and `tokens`. If a row cannot be used, it has only `line` and `unusable`, the reason.
+            "next": `perplexity` and `tokens`. A row that cannot be used has `unusable`, the reason, instead.
 
         Raises:
             InputError: If the rows do not fit the model's task, or the model is not fine-tuned.
@@ -491,7 +491,7 @@ def check(
         task: The task, as for `finetune`.
         train: Rows to learn from, as for `finetune`.
         evaluate: Additional rows, on which the model will be evaluated.
-        model: Model whose tokenizer is used to count tokens. If None, lengths in tokens are not checked.
+        model: A model. Its tokenizer is used to count tokens. If None, lengths in tokens are not checked.
         columns: Maps each role, such as "text", to the name of its column, if they differ.
         reading: How to read the rows, as for `finetune`.
         accept: Names of findings that are accepted.

@@ -64,7 +64,7 @@ class WorkResult(Generic[Result]):
 
 
 class PendingTask(Protocol):
-    """A submitted task whose result can be waited for."""
+    """A submitted task. The caller can wait for its result."""
 
     def result(self) -> Any:
         """Wait until the task has ended, and return the result of its work, or raise the exception of its work."""

@@ -426,7 +426,7 @@ def choose_kept_pieces(lattice: Lattice, pieces: SeedPieces, scores: Float64s, s
 def _select_pieces(
     lattice: Lattice, pieces: SeedPieces, scores: Float64s, kept: Int64s
 ) -> tuple[Lattice, SeedPieces, Float64s]:
-    """Return the lattice, pieces and scores reduced to the pieces whose indices are in `kept`, in the order of `kept`.
+    """Return the lattice, pieces and scores reduced to the pieces with the indices `kept`, in the order of `kept`.
 
     `lattice.longest` is overwritten.
     """

@@ -163,7 +163,7 @@ def compute_divergence(
         theirs: The teacher's tensors, in the same order.
         counted_N: 1 for each token that counts, 0 for the others.
         temperature: The number by which logits are divided.
-        chunk: The number of tokens whose logits are held in memory at a time.
+        chunk: The number of tokens for which logits are held in memory at a time.
     """
     learns = torch.is_grad_enabled()
     summed = _Divergence.apply(*ours, *theirs, counted_N, temperature, chunk, learns)  # type: ignore[no-untyped-call]
@@ -195,7 +195,7 @@ class _Divergence(torch.autograd.Function):
             theirs_NE, their_words_VE, their_bias_V: The same tensors of the teacher.
             counted_N: 1 for each token that counts, 0 for the others.
             temperature: The number by which logits are divided.
-            chunk: The number of tokens whose logits are held in memory at a time.
+            chunk: The number of tokens for which logits are held in memory at a time.
             learns: True if gradients are needed.
         """
         summed = torch.zeros((), dtype=to_float32_or_more(ours_NE).dtype, device=ours_NE.device)

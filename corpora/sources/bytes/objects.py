@@ -128,7 +128,7 @@ class ObjectPath(PosixPath):
             raise _to_os_error(error, str(self)) from error
 
     def join_name(self, name: str) -> "ObjectPath":
-        """Return the path of the object whose name, relative to this prefix, is `name`. It may contain slashes."""
+        """Return the path of the object called `name` relative to this prefix. The name may contain slashes."""
         return build_object_path(replace(self.address, pieces=(*self.address.pieces, *name.split("/"))))
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:

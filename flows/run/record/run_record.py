@@ -397,7 +397,7 @@ def iter_newest_runs(place: Place, tell: Callable[[str], None] = print_to_stderr
 
     Args:
         place: The store.
-        tell: Called with a line to print for each skipped run, and for each run whose start time is in the future,
+        tell: Called with a line to print for each skipped run, and for each run with a start time in the future,
             because its position may be wrong.
     """
     for record in iter_readable_runs(place, reversed(list_run_ids(place)), tell):

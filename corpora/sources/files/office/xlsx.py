@@ -447,7 +447,7 @@ class _RowReader(Handler):
 
 
 def _is_hidden(attributes: dict[str, str], size: str) -> bool:
-    """Return True for a row or column whose XML attributes hide it, or whose `size` ("ht" or "width") is zero."""
+    """Return True if a row or column is hidden by its XML attributes, or if its `size` ("ht" or "width") is zero."""
     return attributes.get("hidden") in YES or attributes.get(size) in NO_SIZE
 
 
