@@ -35,7 +35,9 @@ from corpora.store.ledger import Account
 from corpora.store.manifest import Manifest
 from corpora.store.places.address import is_object_address
 from corpora.store.places.files import replace_file
+from corpora.store.places.place import Place
 from corpora.store.settings import check_keys, parse_toml
+from corpora.store.stage import read_manifest_address, read_manifest_at
 from corpora.store.tables import read_table
 from corpora.views import CORPUS
 from flows.command.dedup import build_similar_json
@@ -45,6 +47,7 @@ from flows.recipes.lock import Lock, read_lock
 from flows.recipes.privacy import to_one_line
 from flows.recipes.recipe import choose_recipe_name
 from flows.recipes.tables import join_key, resolve_path, to_toml
+from flows.run.addresses import Artifact
 from flows.run.faults.skipped_files import leave_out
 from flows.run.inputs.folder_defaults import build_folder_recipe
 from flows.run.pipeline import ParsedSources, make_corpora, make_documents
@@ -88,15 +91,23 @@ class Documents:
 
     Documents come from `cloze.read` and the functions that take documents. A row is a dictionary with `text`, `title`,
     `url`, `date`, `language`, `license`, `group`, `meta`, `quality`, `source`, and what identifies it: `id` (16 bytes),
-    `revision` and `locator` (its position in the raw file). Rows of deduplicated documents also have `held_out`.
+    `revision` and `locator` (its position in the raw file). Rows of deduplicated documents also have `held_out`,
+    `generation` and `since` (the generations of raw files of this revision, and of the first).
     """
 
     def __init__(self, workspace: Workspace, tables: Tables, opened: OpenedSource, form: str = "raw") -> None:
-        """Create documents. This is only for functions of this package. `form` is "raw", "documents" or "corpus"."""
+        """Create documents. This is only for functions of this package.
+
+        Args:
+            workspace: Workspace in which the documents are built.
+            tables: Tables and keys of the recipe, by name.
+            opened: The source.
+            form: "raw", "documents" or "corpus"; or "stored" for documents that are in a store, as they are.
+        """
         self._workspace, self._tables, self._opened, self._form = workspace, tables, opened, form
         usual = {**NO_JUDGING, **NO_DEDUPLICATION, **tables}
         with translate_errors(workspace.folder):
-            self._recipe = workspace.build_recipe({**usual, **NO_CLEANING} if form == "raw" else usual)
+            self._recipe = workspace.build_recipe({**usual, **NO_CLEANING} if form in ("raw", "stored") else usual)
 
     def _with(self, form: str, name: str = "", /, progress: bool | None = None, **tables: Any) -> "Documents":
         """Return new documents with additional tables of the recipe. Nothing is computed.
@@ -116,6 +127,8 @@ class Documents:
         return Documents(workspace, {**self._tables, **named, **tables}, self._opened, form)
 
     def __len__(self) -> int:
+        if self._is_corpus:
+            return self._corpus.count_rows("documents") - self._corpus.count_rows("deleted")
         return sum(account.outcomes.get(kept, 0) for account, kept in self._list_accounts())
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
@@ -147,6 +160,9 @@ class Documents:
         Raises:
             InputError: If the raw files cannot be read, or a damaged file cannot be rebuilt.
         """
+        if self._form == "stored":  # what is damaged there is built again by its own recipe
+            yield from self._iter_stored_batches()
+            return
         num_read = 0
         while True:
             try:
@@ -165,11 +181,11 @@ class Documents:
         Raises:
             Damaged: If a stored file is damaged.
         """
-        if self._form == "corpus":
-            yield from Corpus(self._workspace.place, self._corpus).iter_batches()
+        if self._is_corpus:
+            yield from Corpus(self._place, self._corpus).iter_batches()
         else:
             for manifest in self._documents:
-                yield from read_table(self._workspace.place, manifest, "documents", DOCUMENTS.names)
+                yield from read_table(self._place, manifest, "documents", DOCUMENTS.names)
 
     def to_arrow(self) -> pa.Table:
         """Return all rows of these documents as an Arrow table, which is cached for the lifetime of this object."""
@@ -213,9 +229,9 @@ class Documents:
         document that was kept.
         """
         tables: list[pa.Table] = []
-        place = self._workspace.place
+        place = self._place
         batches = [b for manifest in self._documents for b in read_table(place, manifest, "dropped", DROPPED.names)]
-        if self._form == "corpus":
+        if self._is_corpus:
             tables = [pa.Table.from_batches(Corpus(place, self._corpus).iter_removed(), REMOVED)]
         dropped = pa.Table.from_batches(batches, DROPPED)
         return pa.concat_tables([dropped, *tables], promote_options="default")
@@ -244,7 +260,22 @@ class Documents:
     @property
     def _schema(self) -> pa.Schema:
         """Arrow schema of the rows. Deduplicated documents have additional columns, such as `held_out`."""
-        return CORPUS if self._form == "corpus" else DOCUMENTS
+        return CORPUS if self._is_corpus else DOCUMENTS
+
+    @property
+    def _stored(self) -> Artifact | None:
+        """The corpus or documents in a store that these documents are, or None if they are built."""
+        return self._opened.given.stored if self._form == "stored" else None
+
+    @property
+    def _is_corpus(self) -> bool:
+        """True if these documents are deduplicated."""
+        return self._stored.manifest.kind == "corpora" if self._stored is not None else self._form == "corpus"
+
+    @property
+    def _place(self) -> Place:
+        """The store that has these documents."""
+        return self._stored.place if self._stored is not None else self._workspace.place
 
     def _to_form_of(self, given: Any, made: "Documents") -> Any:
         """Convert the result of a step to the type of its input.
@@ -326,11 +357,15 @@ class Documents:
     @cached_property
     def _documents(self) -> Sequence[Manifest]:
         """Manifests (stored descriptions) of the documents before deduplication, built at the first access."""
+        if self._stored is not None:
+            return list_documents(self._stored)
         return self._retry_without_bad_files(self._make_documents).documents
 
     @cached_property
     def _corpus(self) -> Manifest:
         """Manifest (stored description) of the deduplicated corpus, built at the first access."""
+        if self._stored is not None:
+            return self._stored.manifest
         return self._retry_without_bad_files(self._make_corpus)
 
     def _list_accounts(self, all_of_them: bool = False) -> list[tuple[Account, str]]:
@@ -341,10 +376,22 @@ class Documents:
             all_of_them: If True, deduplicated documents also list the counts of the steps before the deduplication.
         """
         documents = [(manifest.ledger.find_account("records"), "documents") for manifest in self._documents]
-        if self._form != "corpus":
+        if not self._is_corpus:
             return documents
         corpus = [(self._corpus.ledger.find_account("documents"), "kept")]
         return [*documents, *corpus] if all_of_them else corpus
+
+
+def list_documents(artifact: Artifact) -> list[Manifest]:
+    """List the manifests (stored descriptions) of the documents of a stored corpus, or of stored documents themselves.
+
+    Raises:
+        Damaged: If documents of the corpus are missing.
+    """
+    if artifact.manifest.kind != "corpora":
+        return [artifact.manifest]
+    folders = [parent.folder for parent in artifact.manifest.parents if parent.role == "documents"]
+    return [read_manifest_at(artifact.place, read_manifest_address(artifact.place, folder)) for folder in folders]
 
 
 def write_rows(batches: Iterator[pa.RecordBatch], schema: pa.Schema, path: Path) -> None:
@@ -396,7 +443,8 @@ def read(
     Args:
         source: A file, a folder or a glob, or `s3://bucket/prefix`; a list of texts or dictionaries; a table
             (DataFrame, Arrow, `datasets.Dataset`, or a dictionary of columns); or a store, of which the newest corpus
-            is read.
+            is read: its rows as they are, with their ids, sources and locators, and what it dropped. `clean`, `judge`
+            and `deduplicate` read their texts as a new source, and give them other ids.
         kind: Kind of the source, as in a recipe: "files" (text, JSON lines, CSV, Parquet, HTML, EPUB, WARC, ...),
             "wikipedia", "cc-news", "bookcorpus", "xml", ... (see docs/reference.md).
         name: Name of the source and of what is made from it (default: the name of the file or folder).
@@ -440,6 +488,7 @@ def _open_source(
         given = locate_input(source, argument, workspace.folder, ROWS_FILE)
         if kind == "files" and not given.is_written:
             return _open_files(given, name, workspace, settings)
+        form = "stored" if given.stored is not None and not settings else "raw"
         if given.has_only_texts:
             settings = {"fields": {"text": "text"}, **settings}
         if given.is_documents:
@@ -447,7 +496,7 @@ def _open_source(
         name = name or ("texts" if given.is_written else choose_recipe_name(Path(given.path)))
         tables = {"name": name, "source": [{"kind": kind, "name": name, "path": given.path, **settings}]}
         recipe = workspace.build_recipe(tables)
-        return Documents(workspace, tables, OpenedSource(given, {}, workspace.resolve_lock(recipe, Lock())))
+        return Documents(workspace, tables, OpenedSource(given, {}, workspace.resolve_lock(recipe, Lock())), form)
 
 
 def _open_files(given: InputLocation, name: str | None, workspace: Workspace, settings: Tables) -> Documents:
@@ -608,8 +657,8 @@ def similar(corpus: Any, text: str, *, threshold: float = 0.8) -> list[dict[str,
     Raises:
         InputError: If there is no corpus or more than one, or the threshold is out of range.
     """
-    if isinstance(corpus, Documents) and corpus._form == "corpus":
-        address = corpus._workspace.place.to_address(corpus._corpus.folder)
+    if isinstance(corpus, Documents) and corpus._is_corpus:
+        address = corpus._place.to_address(corpus._corpus.folder)
     elif isinstance(corpus, str | Path):
         address = str(corpus)
     else:

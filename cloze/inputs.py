@@ -54,6 +54,7 @@ class InputLocation:
         is_documents: True if the file has the columns of documents.
         num_rows: Number of rows that were written, or None if the caller named the path.
         dataset: The `datasets.Dataset` that was given, or None.
+        stored: The corpus or the documents in a store that were given, of which the file has the texts; or None.
     """
 
     path: str
@@ -63,6 +64,7 @@ class InputLocation:
     is_documents: bool = False
     num_rows: int | None = None
     dataset: Any = None
+    stored: Artifact | None = None
 
 
 def locate_input(value: Any, argument: str, folder: Path, name: str = "") -> InputLocation:
@@ -126,7 +128,7 @@ def _locate_path(value: str | Path, argument: str, path: Path) -> InputLocation:
         if artifact.manifest.kind == "corpora"
         else read_table(artifact.place, artifact.manifest, "documents", DOCUMENTS.names)
     )
-    return _write_documents(stored, path)
+    return replace(_write_documents(stored, path), stored=artifact)
 
 
 def _find_artifact(address: str, argument: str) -> Artifact:

@@ -1,6 +1,8 @@
 """`cloze trace`: an example back to documents and raw records, a document forward to its examples and answers."""
 
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Annotated, Any
 
 import pyarrow as pa
@@ -11,6 +13,7 @@ from rich.text import Text
 
 from corpora.errors import InputError
 from corpora.schema import Document
+from corpora.sources.contract import StatCache
 from corpora.store.places.place import Place
 from corpora.store.settings import check_choice
 from corpora.store.stage import MANIFEST, read_manifest
@@ -27,11 +30,9 @@ from flows.report.masked_example import (
     list_shown_tokens,
 )
 from flows.run.addresses import Artifact, find_artifacts, pick_newest, read_vocabulary_for
+from flows.run.inputs.raw_files import read_stat_cache
 from flows.run.record.counts_text import format_count
-from flows.run.record.run_record import (
-    find_raw_file,
-    read_recorded_recipe,
-)
+from flows.run.record.run_record import iter_raw_files, read_recorded_recipe
 from flows.run.stage_kinds import STAGES
 from shards.build import SPLITS
 from shards.masks.masking import Masks
@@ -74,16 +75,29 @@ def trace(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RawRecord:
+    """The raw record of a document, or the reason why it cannot be shown.
+
+    Attributes:
+        data: The bytes of the record; None if the raw file is gone or has another content now.
+        absence: Why there are no bytes, such as "the raw file is not on this machine"; "" if there are.
+    """
+
+    data: bytes | None = None
+    absence: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RawTrace:
     """A document of a training example, with its raw record.
 
     Attributes:
         trace: The document and its role in the example.
-        raw: The bytes of the raw record; None if the raw file is no longer on this machine.
+        raw: Its raw record.
     """
 
     trace: TracedDocument
-    raw: bytes | None
+    raw: RawRecord
 
 
 def trace_number(shards: Artifact, index: int, split: str = "train") -> tuple[ShardSet, list[RawTrace]]:
@@ -109,23 +123,38 @@ def trace_number(shards: Artifact, index: int, split: str = "train") -> tuple[Sh
     return shard_set, raws
 
 
-def read_raw_record(place: Place, document: Document) -> bytes | None:
-    """Read the raw record of a document from the raw file that the newest run recorded.
+def read_raw_record(place: Place, document: Document) -> RawRecord:
+    """Read the raw record of a document from a raw file that a run recorded, if the file is still what was read.
+
+    A file whose digest is not known for its size and times is read whole.
 
     Args:
         place: The store that contains the document.
-        document: The document. Its locator specifies where the record is.
+        document: The document. Its locator specifies where the record is, and the digest of the raw file.
 
     Returns:
-        The bytes of the record; None if the raw file is no longer on this machine.
+        The record; without bytes if the raw file is no longer on this machine, or has changed since.
     """
-    recorded = find_raw_file(place, document.locator.sha256)
-    if recorded is None:
-        return None
-    record, file = recorded
-    recipe = read_recorded_recipe(record, place.address)
-    sources = (entry.source for entry in recipe.sources if entry.source.name == document.source)
-    return next(sources).raw_record(file, document.locator)
+    absence = "the raw file is not on this machine"
+    for record, file in iter_raw_files(place, document.locator.sha256):
+        try:
+            _, sha256 = _load_hashes(arguments.find_home()).hash_file(file)
+        except OSError as error:
+            absence = f"the raw file cannot be read: {file} ({error.strerror or error})"
+            continue
+        if sha256 != document.locator.sha256:
+            absence = f"the raw file has changed since it was read, so its record is not shown: {file}"
+            continue
+        recipe = read_recorded_recipe(record, place.address)
+        sources = (entry.source for entry in recipe.sources if entry.source.name == document.source)
+        return RawRecord(data=next(sources).raw_record(file, document.locator))
+    return RawRecord(absence=absence)
+
+
+@cache
+def _load_hashes(home: Path) -> StatCache:
+    """Return the digests of raw files that runs on this machine computed, to which this process adds its own."""
+    return read_stat_cache(home)
 
 
 def trace_document(shards: Artifact, id_hex: str) -> tuple[Document, dict[str, list[int]]]:
@@ -226,16 +255,17 @@ def find_answers(place: Place, document: Document) -> dict[str, str]:
     return answers
 
 
-def _build_document_facts(document: Document, raw: bytes | None) -> dict[str, Any]:
+def _build_document_facts(document: Document, raw: RawRecord) -> dict[str, Any]:
     """Build the JSON object of a document, with the keys "id", "where", "raw_bytes", "text" and its metadata.
 
     Args:
         document: The document.
-        raw: The bytes of its raw record; None if the raw file is gone. Then "raw_bytes", the size, is None as well.
+        raw: Its raw record. Without bytes, "raw_bytes", the size, is None, and the key "raw_absence" says why.
     """
     fields = ("title", "source", "url", "date", "license", "language", "text")
-    where = {"id": document.id.hex(), "where": str(document.locator), "raw_bytes": None if raw is None else len(raw)}
-    return {**where, **{name: getattr(document, name) for name in fields}}
+    where = {"id": document.id.hex(), "where": str(document.locator)}
+    found = {"raw_bytes": len(raw.data)} if raw.data is not None else {"raw_bytes": None, "raw_absence": raw.absence}
+    return {**where, **found, **{name: getattr(document, name) for name in fields}}
 
 
 def render_example(
@@ -275,13 +305,13 @@ def _format_token(token: ShownToken) -> Text:
     return Text.assemble((to_one_line(token.seen, TITLE_WIDTH), f"reverse {style}"), (f"→{guess}", f"bold {style}"))
 
 
-def render_document(role: str, document: Document, raw: bytes | None, lines: int = MAX_RAW_LINES) -> RenderableType:
+def render_document(role: str, document: Document, raw: RawRecord, lines: int = MAX_RAW_LINES) -> RenderableType:
     """Render a document and the first lines of its raw record for the terminal.
 
     Args:
         role: The document's role in an example, shown before its id.
         document: The document.
-        raw: The bytes of the raw record; None if the raw file is gone.
+        raw: Its raw record, or why there is none.
         lines: The maximum number of lines of the raw record to show.
     """
     head = Text.assemble((f"{role} {document.id.hex()}", "bold"))
@@ -300,18 +330,18 @@ def render_document(role: str, document: Document, raw: bytes | None, lines: int
     return Group(head.append_text(text), format_raw_record(raw, lines))
 
 
-def format_raw_record(raw: bytes | None, most: int) -> Text:
+def format_raw_record(raw: RawRecord, most: int) -> Text:
     """Format the first lines of a raw record, with a note about how many bytes are not shown.
 
     Args:
-        raw: The bytes of the record. If None, the result says that the raw file is no longer available.
+        raw: The record. Without bytes, the result says why there are none.
         most: The maximum number of lines to show.
     """
-    if raw is None:
-        return Text("  the raw file is not on this machine", "dim")
-    lines = raw[:MAX_RAW_BYTES].splitlines(keepends=True)[:most]
-    rest = len(raw) - sum(map(len, lines))
-    text = Text.assemble((f"  raw record, {len(raw):,} bytes:", "dim"))
+    if raw.data is None:
+        return Text(f"  {to_printable(raw.absence)}", "dim")
+    lines = raw.data[:MAX_RAW_BYTES].splitlines(keepends=True)[:most]
+    rest = len(raw.data) - sum(map(len, lines))
+    text = Text.assemble((f"  raw record, {len(raw.data):,} bytes:", "dim"))
     for line in lines:
         text.append("\n  │ ", "dim").append(to_printable(line.rstrip(b"\r\n").decode("utf-8", "replace").expandtabs()))
     return text.append(f"\n  … cut here; {rest:,} more bytes" if rest else "", "dim")

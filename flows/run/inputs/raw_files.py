@@ -106,8 +106,8 @@ def open_stat_cache(home: Path) -> Iterator[StatCache]:
     Raises:
         InputError: At the end of the block, if the cache cannot be written.
     """
-    path = home / "raw-files.json"
-    cache = StatCache(_read_stat_cache(path))
+    path = _find_stat_cache(home)
+    cache = read_stat_cache(home)
 
     def keep() -> None:
         try:
@@ -124,14 +124,19 @@ def open_stat_cache(home: Path) -> Iterator[StatCache]:
             keep()
 
 
-def _read_stat_cache(path: Path) -> dict[str, list[Json]]:
-    """Read the cached digests of raw files, as HASHED_FIELDS values by file path, or {} without a valid cache."""
+def read_stat_cache(home: Path) -> StatCache:
+    """Load the cache of raw file digests from the folder CLOZE_HOME. It is empty if the folder has no valid one."""
     try:
-        entries = json.loads(path.read_text())
+        entries = json.loads(_find_stat_cache(home).read_text())
     except (OSError, ValueError, RecursionError):
-        return {}
+        return StatCache()
     whole = isinstance(entries, dict) and all(isinstance(e, list) and len(e) == HASHED_FIELDS for e in entries.values())
-    return entries if whole else {}
+    return StatCache(entries if whole else {})
+
+
+def _find_stat_cache(home: Path) -> Path:
+    """Return the path of the cache of raw file digests."""
+    return home / "raw-files.json"
 
 
 def resolve_inputs(recipe: Recipe, home: Path) -> ResolvedLock:

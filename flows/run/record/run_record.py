@@ -478,18 +478,20 @@ def _read_file(place: Place, path: str) -> bytes:
         raise DamagedRun(path, "it is gone") from error
 
 
-def find_raw_file(
+def iter_raw_files(
     place: Place, sha256: str, tell: Callable[[str], None] = print_to_stderr
-) -> tuple[RunRecord, Path] | None:
-    """Find the newest run that read a raw file with the given content from a path that still exists.
+) -> Iterator[tuple[RunRecord, Path]]:
+    """Yield the paths from which runs read a raw file with the given content, and which still exist. Newest run first.
+
+    The files are not read, so one of them may have another content now.
 
     Args:
         place: The store.
         sha256: Digest of the content.
         tell: Called with a line to print for each damaged run. Such runs are skipped.
 
-    Returns:
-        The record of the run and the path of the file, or None if there is no such run.
+    Yields:
+        The record of a run, and the path of the file.
     """
     for record in iter_newest_runs(place, tell):
         try:
@@ -498,8 +500,7 @@ def find_raw_file(
             tell(describe_passed_over(fault))
             continue
         if path is not None and parse_raw_path(path).exists():
-            return record, parse_raw_path(path)
-    return None
+            yield record, parse_raw_path(path)
 
 
 def read_recorded_lock(place: Place, run_id: str) -> "Lock":

@@ -17,7 +17,7 @@ from flows.command import run as summary
 from flows.command.inspect import MAX_ROWS, render_dropped, render_manifest
 from flows.command.preview import RecordPreview, StepEffect, render_preview
 from flows.command.run import find_ui_command, render_ledger
-from flows.command.trace import MAX_RAW_BYTES, MAX_RAW_LINES, render_document, render_example
+from flows.command.trace import MAX_RAW_BYTES, MAX_RAW_LINES, RawRecord, render_document, render_example
 from flows.orchestration.embedded_server import is_port_free
 from flows.report.masked_example import get_stored_masks
 from shards.reading.files.shard_set import ShardSet
@@ -104,16 +104,16 @@ def test_example_without_colour_still_tells_everything(store: Run) -> None:
 def test_trace_shows_the_document_and_its_raw_bytes_to_a_bound(store: Run) -> None:
     document = next(Corpus(store.place, store.outcome.corpus).iter_documents())
     raw = ('{"id": 1}\n' + EVIL + "\n" + "y" * 5_000).encode()
-    text = shown(render_document("anchor", document, raw))
+    text = shown(render_document("anchor", document, RawRecord(data=raw)))
     for fact in (document.id.hex(), str(document.locator), document.title, "CC0", '{"id": 1}', f"{len(raw):,} bytes"):
         assert str(fact) in text
     assert f"cut here; {len(raw) - MAX_RAW_BYTES:,} more bytes" in text and "\x1b" not in text
     assert text.count("y" * 100) and len(text) < 3_000
-    lines = shown(render_document("anchor", document, b"z\n" * 500))
+    lines = shown(render_document("anchor", document, RawRecord(data=b"z\n" * 500)))
     assert lines.count("│ z") == MAX_RAW_LINES and f"cut here; {1_000 - 2 * MAX_RAW_LINES} more bytes" in lines
-    short = shown(render_document("anchor", document, b"all of it"))
+    short = shown(render_document("anchor", document, RawRecord(data=b"all of it")))
     assert "all of it" in short and "cut here" not in short
-    assert "not on this machine" in shown(render_document("anchor", document, None))
+    assert "  it is\ufffd gone" in shown(render_document("anchor", document, RawRecord(absence="it is\x1b gone")))
 
 
 def test_dropped_rows_are_inert_and_bounded() -> None:

@@ -12,7 +12,7 @@ from small_recipe import Run, World, new_world, note, page, prose
 from corpora.errors import InputError
 from corpora.store.manifest import Manifest
 from corpora.store.tables import read_table
-from flows.command.trace import trace_document, trace_number
+from flows.command.trace import RawRecord, build_document_json, read_raw_record, trace_document, trace_number
 from flows.run.addresses import Artifact
 from flows.run.record.run_record import write_run
 from shards.reading.files.shard_set import ShardSet
@@ -60,7 +60,7 @@ def test_examples_lead_back_to_their_raw_bytes(traced: tuple[World, Run, Artifac
             _, traces = trace_number(shards, index, split)
             assert [t.trace.document.id for t in traces] == list(example.documents)
             for item in traces:
-                document, raw = item.trace.document, item.raw
+                document, raw = item.trace.document, item.raw.data
                 assert raw is not None
                 if document.locator.file.endswith(".txt"):
                     assert raw.decode() == document.text
@@ -122,11 +122,35 @@ def test_a_raw_file_that_is_gone_is_said_and_not_an_error(tmp_path: Path) -> Non
     numbers = range(len(ShardSet(run.place, run.outcome.shards)))
     pages = [n for n in numbers if trace_number(shards, n)[1][0].trace.document.source == "pages"]
     path.rename(path.with_name("moved.jsonl"))
-    assert trace_number(shards, pages[0])[1][0].raw is None
+    assert trace_number(shards, pages[0])[1][0].raw == RawRecord(absence="the raw file is not on this machine")
     again = world.run()
     record_run(world, again, 2)
-    raw = trace_number(shards, pages[0])[1][0].raw
+    raw = trace_number(shards, pages[0])[1][0].raw.data
     assert raw is not None and json.loads(raw)["title"].startswith("Page ")
+
+
+def test_a_raw_file_that_was_changed_in_place_is_not_shown_as_the_record(tmp_path: Path) -> None:
+    """Fails if the new bytes of a file are told as the record of the text that was read from it before."""
+    world = new_world(tmp_path)
+    path = world.put("notes", "n", [note(n, prose(n)) for n in range(4)])
+    world.put("pages", "a", [page(str(n), prose(20 + n)) for n in range(4)])
+    run = world.run()
+    shards = record_run(world, run, 1)
+    [document] = [each for each in run.corpus.iter_documents() if each.text == prose(0)]
+    read = read_raw_record(run.place, document)
+    assert read.data is not None and json.loads(read.data)["body"] == prose(0)
+    copy = path.with_name("copy.txt")
+    copy.write_bytes(path.read_bytes())
+    path.write_text(path.read_text().replace(prose(0)[:20], prose(0)[:20].upper()))
+    assert path.stat().st_size == copy.stat().st_size
+    changed = read_raw_record(run.place, document)
+    assert changed.data is None and changed.absence.endswith(
+        f"has changed since it was read, so its record is not shown: {path}"
+    )
+    facts = build_document_json(shards, document.id.hex())["document"]
+    assert (facts["raw_bytes"], facts["raw_absence"]) == (None, changed.absence)
+    path.write_bytes(copy.read_bytes())
+    assert read_raw_record(run.place, document) == read
 
 
 @pytest.mark.parametrize("number", [-1, 10**6])

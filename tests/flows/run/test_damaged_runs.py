@@ -21,8 +21,8 @@ from flows.run.record.run_record import (
     DamagedRun,
     RunRecord,
     build_run_id,
-    find_raw_file,
     iter_newest_runs,
+    iter_raw_files,
     read_run,
     write_run,
 )
@@ -57,11 +57,11 @@ def first_raw(run: Run) -> str:
 def test_who_looks_for_a_raw_file_goes_to_the_run_before(kept: Run, name: str) -> None:
     """Fails if the trace of an example ends at a damaged record of some run, or says nothing of it."""
     told: list[str] = []
-    found = find_raw_file(kept.place, first_raw(kept), told.append)
-    assert found is not None and (found[0].run_id, told) == (NEW, [])
+    run, _ = next(iter_raw_files(kept.place, first_raw(kept), told.append))
+    assert (run.run_id, told) == (NEW, [])
     damage(kept.place, f"runs/{NEW}/{name}")
-    found = find_raw_file(kept.place, first_raw(kept), told.append)
-    assert found is not None and found[0].run_id == OLD
+    run, _ = next(iter_raw_files(kept.place, first_raw(kept), told.append))
+    assert run.run_id == OLD
     [line] = told
     assert line.startswith(f"runs/{NEW}/{name} is damaged: ") and line.endswith("That run is passed over.")
 

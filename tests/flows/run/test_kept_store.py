@@ -17,7 +17,7 @@ from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, list_manifests
 from flows.export.export import ExportSettings, write_export
 from flows.run.addresses import Artifact
-from flows.run.record.run_record import collect_raw_paths, find_raw_file, list_run_ids, read_recorded_lock
+from flows.run.record.run_record import collect_raw_paths, iter_raw_files, list_run_ids, read_recorded_lock
 from shards.metadata import METADATA_KEY
 from shards.reading.files.shard_set import ShardSet
 
@@ -63,8 +63,8 @@ def test_the_runs_of_the_kept_store_find_their_raw_files(world: World) -> None:
         paths = collect_raw_paths(read_recorded_lock(world.place, run_id))
         assert len(paths) >= 5
         for sha256, path in paths.items():
-            found = find_raw_file(world.place, sha256)
-            assert found is not None and str(found[1]) == path and found[1].is_relative_to(world.folder)
+            _, found = next(iter_raw_files(world.place, sha256))
+            assert str(found) == path and found.is_relative_to(world.folder)
 
 
 def corpus_rows(world: World) -> dict[int, list[str]]:
