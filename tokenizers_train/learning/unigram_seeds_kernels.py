@@ -168,9 +168,9 @@ def find_repeated_strings(
         min_score: Minimum score of strings to store.
         by_score: int64, the number of strings with each score, incremented in place. The last entry is for all higher
             scores.
-        lefts: Filled for the stored strings (see `RepeatedStrings`). Strings that do not fit are not stored.
-        rights: Filled like `lefts`.
-        lengths: Filled like `lefts`.
+        lefts: Filled with the first index in `order` for each stored string. Strings that do not fit are not stored.
+        rights: Filled with the end index in `order` for each stored string.
+        lengths: Filled with the number of characters in each stored string.
     """
     number, last = 0, len(order)
     open_lefts = np.empty(max_length + 3, np.int64)

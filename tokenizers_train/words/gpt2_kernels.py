@@ -107,7 +107,7 @@ def locate_word_end(data: Bytes, at: int, end: int, classes: Bytes, has_assumed_
         data: The bytes of all texts, from `to_kernel_buffer`.
         at: Byte offset of the word.
         end: End of the text.
-        classes: The class of each code point (see `load_character_classes`).
+        classes: uint8 [0x40000], the class of each code point: LETTER, NUMBER, SPACE or OTHER.
         has_assumed_space: Whether to treat the text as if a space preceded `at`. The character at `at` must then not be
             a space. If the word is only the assumed space, `at` is returned.
     """
@@ -184,7 +184,7 @@ def count_gpt2_words(
         data: The bytes of all texts, from `to_kernel_buffer`.
         starts: int64 [texts], the first byte of each text.
         ends: int64 [texts], the end of each text.
-        classes: The class of each code point (see `load_character_classes`).
+        classes: uint8 [0x40000], the class of each code point: LETTER, NUMBER, SPACE or OTHER.
         add_prefix_space: Whether to put a space before a text that does not begin with one.
         table: The word counts, which are incremented in place.
         position: int64 [2], the index of the current text, and the byte offset in the data, or `NOT_STARTED` for the

@@ -197,7 +197,7 @@ def _iter_strings(value: Any, fields: Sequence[str], path: Path, number: int) ->
         value: The record, as parsed from JSON.
         fields: Names of the fields to read; empty for all.
         path: Path of the file, for the error message.
-        number: Number of the record, for the error message.
+        number: One-based number of the line or record, for the error message.
 
     Raises:
         InputError: If a named field is missing.

@@ -158,7 +158,7 @@ def _find_question(record: Any, path: Path, number: int) -> str:
     Args:
         record: The record, as parsed from JSON.
         path: Path of the file, for the error message.
-        number: Number of the line, for the error message.
+        number: One-based number of the line, for the error message.
 
     Raises:
         InputError: If the record has no such text.

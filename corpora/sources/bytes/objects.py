@@ -87,9 +87,7 @@ class ObjectPath(PosixPath):
         return self
 
     def is_file(self, *, follow_symlinks: bool = True) -> bool:
-        """Return True if the file exists.
-
-        There must be an object with exactly this address.
+        """Return True if there is an object with exactly this address. `follow_symlinks` has no effect.
 
         Raises:
             OSError: If the store does not answer.
@@ -100,9 +98,9 @@ class ObjectPath(PosixPath):
             raise _to_os_error(error, str(self)) from error
 
     def exists(self, *, follow_symlinks: bool = True) -> bool:
-        """Return True if the file exists.
+        """Return True if there is an object with exactly this address, as `is_file` does.
 
-        There must be an object with exactly this address.
+        `follow_symlinks` has no effect.
 
         Raises:
             OSError: If the store does not answer.
