@@ -86,7 +86,7 @@ def fill_pair_table(pairs: UInt64s, keys: UInt64s, values: UInt64s) -> None:
     Args:
         pairs: uint64, the table, initialized to `NO_VALUE`. It must have more entries than there are pairs.
         keys: uint64 [pairs], left id * 2^32 + right id of each pair.
-        values: uint64 [pairs], the value of each pair (see `ByteBpeModel`).
+        values: uint64 [pairs], the value of each pair: rank * 2^32 + id of the merged token.
     """
     for k in range(len(keys)):
         entry = _locate_entry(pairs, keys[k])
@@ -106,7 +106,7 @@ def _locate_entry(pairs: UInt64s, key: np.uint64) -> int:
 
 @kernel
 def _find_pair_value(pairs: UInt64s, left: np.uint32, right: np.uint32) -> np.uint64:
-    """Return the value of a pair of adjacent ids, or `NO_VALUE` if no merge joins them.
+    """Return the value of a pair of adjacent ids (rank * 2^32 + id of the merged token), or `NO_VALUE` without a merge.
 
     Args:
         pairs: The hash table of pairs (see `ByteBpeModel`).
@@ -138,7 +138,7 @@ def _write_byte_ids(byte_ids: Int64s, data: Bytes, start: int, end: int, pieces:
 
 @kernel
 def fill_byte_pairs(byte_pairs: UInt64s, byte_ids: Int64s, pairs: UInt64s) -> None:
-    """Fill `byte_pairs` with the merge value of every pair of bytes.
+    """Fill `byte_pairs` with the value of every pair of bytes: rank * 2^32 + id of the merged token.
 
     Args:
         byte_pairs: uint64 [65536], filled with the value of each pair at index 256 * first byte + second byte. It must
@@ -253,7 +253,7 @@ def _merge_long(pairs: UInt64s, pieces: UInt32s, count: int) -> int:
 
 @kernel
 def _push_pair(heap: list[np.uint64], pairs: UInt64s, pieces: UInt32s, left: int, right: int) -> np.uint64:
-    """Push a pair of adjacent ids onto the heap and return its value.
+    """Push a pair of adjacent ids onto the heap and return its value, rank * 2^32 + id of the merged token.
 
     Args:
         heap: Heap entries, each of them rank * 2^32 + index of the left id.

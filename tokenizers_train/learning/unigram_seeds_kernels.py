@@ -195,13 +195,15 @@ def find_repeated_strings(
 
 @kernel
 def match_pieces(strings: RepeatedStrings, by_left: Int32s, longest: Int32s, parents: Int32s) -> None:
-    """Find the longest piece at each position of the text, and the parent of each piece (see `Lattice`).
+    """Find the longest piece that starts at each position of the text, and the parent of each piece.
+
+    The parent of a piece is the longest other piece that it begins with.
 
     Args:
         strings: The pieces.
         by_left: The indices of the pieces, sorted by `lefts`, then by length.
-        longest: int32 [text], must be initialized to -1. Filled with the longest piece at each position.
-        parents: int32 [pieces], filled with the parent of each piece, or -1 if there is none.
+        longest: int32 [text], must be initialized to -1. Filled with the index of the longest piece at each position.
+        parents: int32 [pieces], filled with the index of the parent of each piece, or -1 if there is none.
     """
     open_pieces = np.empty(256, np.int32)
     top, following = 0, 0

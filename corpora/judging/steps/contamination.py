@@ -370,7 +370,7 @@ class RunTable:
     items: Int64s
 
     def find_items(self, run: Sequence[str]) -> list[int]:
-        """Return the indices of the items whose runs include this run's hash, in order.
+        """Return the indices of the items that contain a run with this hash, in order.
 
         Because of hash collisions, a returned item may contain a different run.
         """

@@ -362,7 +362,7 @@ class ScoreCut(NamedTuple):
     threshold: the minimum score
     kept:      number of documents kept
     total:     number of all documents
-    tied:      number of documents whose score equals the threshold
+    tied:      number of documents with a score equal to the threshold
     """
 
     threshold: int

@@ -30,7 +30,8 @@ def count_ngrams(words: int, scratch: Scratch, use: int, out: Int64s) -> int:
     Args:
         words: Number of words in the document.
         scratch: Scratch memory, filled by `scan` with the document's words. Its `keys` are overwritten.
-        use: The number that was given to the last use of the hash table `scratch.slots`.
+        use: Running number of the last use of the hash table `scratch.slots`. Entries with an older number count as
+            empty, so that the table need not be cleared.
         out: int64 [9], one entry for each run length, from 2 to 10.
 
     Returns:
