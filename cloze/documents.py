@@ -573,7 +573,8 @@ def judge(
     Unlike a run, this does not stop if a rule drops many documents, so look at `dropped`.
 
     Args:
-        docs: Documents, or anything that `read` accepts. For a `datasets.Dataset`, a Dataset is returned.
+        docs: Documents, or anything that `read` accepts. For a `datasets.Dataset`, a Dataset with the remaining rows
+            and all columns is returned.
         rules: The recipe's `[rules]` table: `{"gopher": {"min_words": 20}, "c4": {"enabled": False}}`. By default the
             rules for web pages, but for files the rules that fit a sample of their texts, as in `cloze run --source`.
         language: The language to keep, as a code ("de"), a list of codes, or the table `[language]` of a recipe. `[]`
@@ -613,7 +614,8 @@ def deduplicate(
     It is chosen by source priority, then quality, then id.
 
     Args:
-        docs: Documents, or anything that `read` accepts. For a `datasets.Dataset`, a Dataset is returned.
+        docs: Documents, or anything that `read` accepts. For a `datasets.Dataset`, a Dataset with the remaining rows
+            and all columns is returned.
         name: Name of the corpus (default: the name of the source).
         held_out: Fraction of the documents to hold out for evaluation, chosen by a hash of their group or id (default:
             0.01).

@@ -269,10 +269,9 @@ def _write_table(tables: Iterable[pa.Table], argument: str, path: Path) -> Input
 
 
 def compute_group_begins(path: Path) -> dict[int, int]:
-    """Map each row group of a Parquet file to the index of its first row.
+    """Map the byte offset of each row group in a Parquet file to the index of its first row.
 
-    The keys are byte offsets in the file, estimated from the sizes of the row groups. `Locator.stream` of a row has the
-    same offset for its group.
+    The offsets are estimated from the sizes of the row groups. They are the same as in `Locator.stream` of the rows.
 
     Raises:
         InputError: If the file is not a Parquet file or is damaged.

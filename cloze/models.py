@@ -361,7 +361,8 @@ def finetune(
 
     Args:
         model: A model, or its address: a folder, an artifact, a store, or a release (STORE@NAME).
-        task: The task: "classes", "number", "tags", "span", "similarity", ... (see `cloze finetune --help`).
+        task: The task: "classes", "number", "tags", "span", "choice", "similarity", "retrieval" or "next" (see `cloze
+            finetune --help`), or that of a plugin.
         train: Rows to learn from, or the path of a file: dictionaries with `text` (and `second`) and `label`, or other
             roles of the task.
         evaluate: Rows, or the path of a file, on which each epoch is evaluated.

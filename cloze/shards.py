@@ -134,7 +134,7 @@ class Shards:
     def to_hf(self, *, padded: bool = True) -> Any:
         """Return these training examples as an in-memory `datasets.Dataset`, for example for transformers' `Trainer`.
 
-        It has the same columns as a single example (`shards[0]`): `input_ids`, `labels`, ...
+        It has the same columns as a single example (`shards[0]`), such as `input_ids`, `attention_mask` and `labels`.
 
         Args:
             padded: If True, all rows have the maximum length, so any collator can batch them.
@@ -154,9 +154,10 @@ class Shards:
     def to_torch(self, *, padded: bool = True) -> Any:
         """Return these training examples as a `torch.utils.data.Dataset` for a DataLoader.
 
-        Each item is a dictionary of NumPy values, such as `input_ids`, `attention_mask` and `labels` (-100 for a token
-        that is not to be guessed). The Dataset starts at the epoch of these shards. Call its `set_epoch` before each
-        later epoch.
+        Each item is a dictionary of int64 arrays: `input_ids`, `attention_mask`, `token_type_ids` and `labels`, which is
+        -100 for tokens that are not to be guessed. If the shards have labels of segment pairs, an item also has the
+        number `next_sentence_label` or `sentence_order_label`. The Dataset starts at the epoch of these shards. Call
+        its `set_epoch` before each later epoch.
 
         Args:
             padded: If True, all examples have the maximum length, so they can be batched.

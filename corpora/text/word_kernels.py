@@ -54,7 +54,7 @@ def read_entry(chunk: np.uint64, entries: UInt32s) -> tuple[int, int, int]:
     """Decode the first character of an eight-byte chunk, and look it up.
 
     Args:
-        chunk: The bytes, the first one lowest.
+        chunk: The bytes, with the first one in the lowest byte of the integer.
         entries: The array `WordTables.entries`.
 
     Returns:
@@ -280,9 +280,9 @@ def _mix_bytes(
 
     Args:
         state: The hash so far.
-        pending: The bytes that are not yet mixed in, the first one lowest.
+        pending: The bytes that are not yet mixed in, with the first one in the lowest byte of the integer.
         filled: Number of bits in `pending`.
-        form: The bytes to mix in, the first one lowest.
+        form: The bytes to mix in, with the first one in the lowest byte of the integer.
         size: Number of these bytes.
 
     Returns:

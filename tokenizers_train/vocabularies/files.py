@@ -358,7 +358,8 @@ def _from_words(data: bytes, config: Mapping[str, Any], lowercase: bool | None, 
     Args:
         data: The content of vocab.txt.
         config: The parsed tokenizer_config.json, or an empty dict.
-        lowercase: Whether the vocabulary is uncased (default: see `read_tokenizer_files`).
+        lowercase: Whether the vocabulary is uncased. Default: `do_lower_case` of `config`. If that is missing too, it
+            is uncased if only tokens that begin with [ have capital letters.
         origin: The name of the folder in error messages.
 
     Raises:

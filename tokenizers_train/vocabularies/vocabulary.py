@@ -324,7 +324,8 @@ class Vocabulary:
         Args:
             files: Maps file names to contents.
             origin: The name of the folder in error messages.
-            lowercase: Whether a vocab.txt without a tokenizer.json is uncased (default: see `read_tokenizer_files`).
+            lowercase: Whether a vocab.txt without a tokenizer.json is uncased. Default: as tokenizer_config.json says,
+                otherwise guessed from the tokens.
 
         Raises:
             InputError: If files are missing, cannot be read, or contradict each other.
@@ -355,7 +356,8 @@ def load_vocabulary(path: Path, lowercase: bool | None = None) -> Vocabulary:
 
     Args:
         path: A folder, or a single tokenizer.json or vocab.txt.
-        lowercase: Whether a vocab.txt without a tokenizer.json is uncased (default: see `read_tokenizer_files`).
+        lowercase: Whether a vocab.txt without a tokenizer.json is uncased. Default: as tokenizer_config.json says,
+            otherwise guessed from the tokens.
 
     Raises:
         InputError: If the path does not exist, if a file was changed after it was saved, or if the files cannot be read

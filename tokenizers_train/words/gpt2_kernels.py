@@ -156,7 +156,8 @@ def _measure_contraction(word: np.uint64, room: int) -> int:
 
     Contractions are 's 't 'm 'd 're 've 'll.
 
-    `word` has eight bytes, the first one lowest, and `room` is the number of these bytes that belong to the text.
+    `word` has eight bytes of text, with the first one in the lowest byte of the integer. `room` is the number of bytes
+    from the start of the word to the end of the text.
     """
     first, second, third = word & _BYTE, word >> np.uint64(8) & _BYTE, word >> np.uint64(16) & _BYTE
     length = 0

@@ -108,7 +108,7 @@ def _mark_quotes(word: np.uint64) -> np.uint64:
 def _is_plain(low: np.uint64, high: np.uint64) -> bool:
     """Return whether 16 bytes are all ASCII without two adjacent quotes, so that normalization only changes their case.
 
-    `low` has the first eight bytes and `high` the others, the first byte lowest.
+    `low` has the first eight bytes and `high` the others. Earlier bytes are in lower bytes of the integers.
     """
     first, second = _mark_quotes(low), _mark_quotes(high)
     pairs = first & (first >> _EIGHT) | second & (second >> _EIGHT) | (first >> _TOP_BYTE) & second

@@ -66,7 +66,10 @@ class SuiteComparison:
     is_control: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """Convert the comparison of two models to a dictionary that can be written as JSON."""
+        """Convert the comparison of two models to a dictionary that can be written as JSON.
+
+        The keys are the attributes and `level`. The tasks are dictionaries too, and also have their `difference`.
+        """
         tasks = [
             {**asdict(each), "difference": each.difference, "over_seeds": each.over_seeds and each.over_seeds._asdict()}
             for each in self.tasks

@@ -77,7 +77,11 @@ class SuiteResult:
     average: float | None
 
     def to_json(self) -> dict[str, Any]:
-        """Convert the scores of a model on a suite to a dictionary that can be written as JSON."""
+        """Convert the scores of a model on a suite to a dictionary that can be written as JSON.
+
+        The keys are the attributes and `interval_level`. The rows are dictionaries too, and also have the `median`,
+        `lowest` and `highest` score.
+        """
         rows = [
             {**asdict(row), "median": row.median, "lowest": min(row.scores), "highest": max(row.scores)}
             for row in self.rows
