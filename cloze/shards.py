@@ -154,8 +154,8 @@ class Shards:
     def to_torch(self, *, padded: bool = True) -> Any:
         """Return these training examples as a `torch.utils.data.Dataset` for a DataLoader.
 
-        Each item is a dictionary of int64 arrays: `input_ids`, `attention_mask`, `token_type_ids` and `labels`, which is
-        -100 for tokens that are not to be guessed. If the shards have labels of segment pairs, an item also has the
+        Each item is a dictionary of int64 arrays: `input_ids`, `attention_mask`, `token_type_ids` and `labels`, which
+        is -100 for tokens that are not to be guessed. If the shards have labels of segment pairs, an item also has the
         number `next_sentence_label` or `sentence_order_label`. The Dataset starts at the epoch of these shards. Call
         its `set_epoch` before each later epoch.
 
