@@ -29,6 +29,8 @@ autodoc_member_order = "bysource"
 autodoc_class_signature = "separated"  # functions make the objects: nobody calls a class
 nitpick_ignore_regex = [("py:.*", r"(?!cloze\.).*")]  # names of other packages have no page here
 
+smartquotes_action = "qe"  # an option has two hyphens, which are no dash
+
 html_theme = "furo"
 html_title = "Cloze"
 html_extra_path = ["llms.txt"]
