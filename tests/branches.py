@@ -33,9 +33,8 @@ FAILURES = Branch(
     edits={
         "from collections.abc import Iterator, Sequence": "from collections.abc import Iterable, Iterator, Sequence\n"
         "from collections import Counter",
-        'for English; in other languages stop words and mean lengths are their own."""\n': '''for English.
-
-    In other languages stop words and mean lengths are their own.
+        'For other languages, stop words and mean word lengths are adjusted."""\n': '''For other languages, stop words and
+    mean word lengths are adjusted.
 
     min_words:             words that a text has at least
     max_words:             words that a text has at most
@@ -92,11 +91,11 @@ def test_a_text_counts_for_each_rule_that_it_fails() -> None:
 )
 COMPARISON = Branch(
     edits={
-        "    min_long_lines: lines of 200 characters": """\
+        "    min_long_lines: minimum number of lines with": """\
     drop_lorem_ipsum:  drop a text that has the words "lorem ipsum"
     drop_curly_braces: drop a text that has a curly brace
     min_sentences:     sentences that a text has at least
-    min_long_lines: lines of 200 characters""",
+    min_long_lines: minimum number of lines with""",
         "def describe_failures(": '''def compare_rules(before: RulesSettings, after: RulesSettings) -> list[str]:
     """Return a line for each setting of the rules that is not the same in both, in the order of the settings.
 
