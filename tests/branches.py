@@ -33,8 +33,7 @@ FAILURES = Branch(
     edits={
         "from collections.abc import Iterator, Sequence": "from collections.abc import Iterable, Iterator, Sequence\n"
         "from collections import Counter",
-        'For other languages, stop words and mean word lengths are adjusted."""\n': '''For other languages, stop words and
-    mean word lengths are adjusted.
+        'stop words and mean word lengths are adjusted."""\n': '''stop words and mean word lengths are adjusted.
 
     min_words:             words that a text has at least
     max_words:             words that a text has at most
