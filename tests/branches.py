@@ -39,6 +39,7 @@ FAILURES = Branch(
     max_words:             words that a text has at most
     min_mean_word_length:  characters of a word in the mean, at least
     max_mean_word_length:  characters of a word in the mean, at most
+    max_symbol_ratio:      hash marks per word, and ellipses per word
     max_bullet_lines:      share of lines that begin with a bullet
     max_ellipsis_lines:    share of lines that end with an ellipsis
     min_alphabetic_words:  share of words that have a letter
