@@ -543,9 +543,9 @@ def clean(docs: Any, *, progress: bool | None = None, **settings: Any) -> Docume
     r"""Repair and normalize texts: mojibake, HTML entities, control characters, white space, and Unicode NFC.
 
     Args:
-        docs: Documents, or anything that `read` accepts. For a `datasets.Dataset`, a Dataset with all its columns is
-            returned.
-        progress: Whether to show progress bars (default: like the documents).
+        docs: Documents, or anything that `read` accepts. If it is a `datasets.Dataset`, the result is a Dataset too,
+            and all columns are kept.
+        progress: Whether to show progress bars (default: the setting of `docs`).
         settings: Keys of a recipe's table `[clean]`: `profile` ("cased", "uncased", "roberta-brief"), `quotes`,
             `widths`.
 
@@ -578,7 +578,7 @@ def judge(
             rules for web pages, but for files the rules that fit a sample of their texts, as in `cloze run --source`.
         language: The language to keep, as a code ("de"), a list of codes, or the table `[language]` of a recipe. `[]`
             keeps all languages. By default English, but for files a choice that fits the same sample.
-        progress: Whether to show progress bars (default: like the documents).
+        progress: Whether to show progress bars (default: the setting of `docs`).
         tables: Additional tables of a recipe: `lines`, `repeated_lines`, `personal_data`, `contamination`, `selection`,
             `documents`.
 
@@ -618,7 +618,7 @@ def deduplicate(
         held_out: Fraction of the documents to hold out for evaluation, chosen by a hash of their group or id (default:
             0.01).
         seed: Seed of that hash.
-        progress: Whether to show progress bars (default: like the documents).
+        progress: Whether to show progress bars (default: the setting of `docs`).
         settings: Keys of the table `[duplicates]`: `threshold` (default: 0.8), `shingle_words`, `enabled`, ...
 
     Raises:

@@ -29,7 +29,7 @@ WITH_SEGMENTS = ("Bert", "Electra", "Albert")  # classes of tokenizers whose mod
 
 
 class Encoding(dict[str, Any]):
-    """The result of calling a vocabulary: a dictionary whose values can also be read as attributes.
+    """The result of calling a vocabulary: a dictionary with values that can also be read as attributes.
 
     It has `input_ids` and `attention_mask`, and `token_type_ids` if models with this vocabulary have segments. For one
     text, the values are lists of integers [T]. For several texts, they are lists of such lists [B][T], or arrays or
@@ -128,7 +128,7 @@ class CallOptions:
     def truncation_name(self) -> str:
         """Truncation strategy: "longest_first", "only_first", "only_second" or "do_not_truncate".
 
-        As in transformers, texts are also truncated if only `max_length` is given.
+        As in transformers, giving `max_length` without `truncation` or `padding` turns truncation on.
         """
         if isinstance(self.truncation, str):
             return self.truncation

@@ -353,15 +353,15 @@ def _to_json(record: Mapping[str, Any], place: str) -> str:
 
 
 def to_texts(value: Any, argument: str, words: bool = False) -> Any:
-    """Check that a value is a text, or a list of texts or of pairs of texts, and return it as a string or list.
+    """Check that a value is a string, or an iterable of strings or of string pairs. Return it as a string or list.
 
     Args:
-        value: The value. A list may also be any other iterable, such as a column.
+        value: The value. Any iterable except a dictionary or table can be used as a list, such as a column.
         argument: Name of the argument in error messages.
         words: If True, the value must be a list of words, or a list of such lists.
 
     Raises:
-        InputError: If the value is something else.
+        InputError: If the value has any other type.
     """
     if isinstance(value, str) and not words:
         return str(value)

@@ -49,7 +49,7 @@ def to_python_words(message: str, folder: Path | None = None) -> str:
 
     Args:
         message: The message.
-        folder: Folder of temporary files, each of them named after the argument whose value it holds. None if there are
+        folder: Folder of temporary files. Each holds the value of an argument, and is named after it. None if there are
             no such files.
 
     >>> to_python_words("source 1: Name one with --set source.tickets.fields.text=NAME.")
@@ -78,7 +78,7 @@ def to_python_json(value: Any, folder: Path) -> Any:
 
     Args:
         value: The value, which is not changed.
-        folder: Folder of temporary files, each of them named after the argument whose value it holds.
+        folder: Folder of temporary files. Each holds the value of an argument, and is named after it.
     """
     if isinstance(value, Mapping):
         return {to_python_words(key, folder): to_python_json(each, folder) for key, each in value.items()}

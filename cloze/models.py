@@ -117,7 +117,8 @@ class Model:
             texts: Texts, dictionaries with `text`, a table or a file. If this is a `datasets.Dataset`, it is returned
                 with the column `vector`.
             columns: Maps each role to the name of its column, if they differ: `{"text": "sentence"}`.
-            reading: How to read a file: `format`, `header` (False if it has no column names), `ragged`.
+            reading: How to read a file: `format`, `header` (False if it has no column names), `ragged` (True if rows
+                may have more cells than the first line).
             progress: Whether to show progress bars.
             settings: Fields of `EmbedSettings`: `pooling` ("mean", "cls", "max", ...), `prompt` (the name of one in the
                 model's folder), `layers`, `combine`, `max_length`, `by` ("text", "word" or "token", which N counts),
@@ -154,13 +155,17 @@ class Model:
                 returned with one added column per key of the answers. A key that clashes with an existing column is
                 prefixed with `predicted_`.
             columns: Maps each role, such as "text", to the name of its column, if they differ.
-            reading: How to read a file: `format`, `header` (False if it has no column names), `ragged`.
+            reading: How to read a file: `format`, `header` (False if it has no column names), `ragged` (True if rows
+                may have more cells than the first line).
             progress: Whether to show progress bars.
 
         Returns:
-            One dictionary per row, as in a line of `cloze predict`. It has `line`, the number of the row counted from
-            1, and for the task "classes" `label` and `probabilities`. If a row cannot be used, `unusable` has the
-            reason.
+            One dictionary per row, as in a line of `cloze predict`. It has `line`, the one-based number of the row, and
+            keys that depend on the kind of task. "classes": `label` (or `labels`) and `probabilities` by class.
+            "number": `number`. "tags": `words`, `tags` and, if the tags mark spans, `spans`. "span": `text`, `begin`,
+            `score`, `n_best` and, if questions may have no answer, `null_odds`. "choice": `label`, `text` and
+            `probabilities`. "similarity": `cosine` and, if classes were trained, `label`. "retrieval": `similarities`.
+            "next": `perplexity` and `tokens`. A row that cannot be used has `unusable`, the reason, instead.
 
         Raises:
             InputError: If the rows do not fit the model's task, or the model is not fine-tuned.
@@ -229,7 +234,8 @@ def load_model(address: str | Path) -> Model:
     """Open the model at an address. Its weights are read later, when they are first used.
 
     Args:
-        address: A folder of Cloze or Hugging Face, an artifact, a store (its newest model), or a release (STORE@NAME).
+        address: A model folder in Cloze or Hugging Face format, an artifact, a store (its newest model), or a release
+            (STORE@NAME).
 
     Raises:
         InputError: If there is no model.
@@ -396,7 +402,7 @@ def finetune(
 
 
 def collect_history(events: Iterator[Event], task: str, workspace: Workspace) -> list[Event]:
-    """Follow the events of a fine-tuning and show its progress. Return the events of steps and evaluations, in order.
+    """Consume the events of a fine-tuning run and show its progress. Return its step and evaluation events, in order.
 
     Args:
         events: Events as written to metrics.jsonl: dictionaries with `event`, `step` and other keys.
@@ -485,7 +491,7 @@ def check(
         task: The task, as for `finetune`.
         train: Rows to learn from, as for `finetune`.
         evaluate: Additional rows, on which the model will be evaluated.
-        model: Model whose tokenizer is used to count tokens. If None, lengths in tokens are not checked.
+        model: A model. Its tokenizer is used to count tokens. If None, lengths in tokens are not checked.
         columns: Maps each role, such as "text", to the name of its column, if they differ.
         reading: How to read the rows, as for `finetune`.
         accept: Names of findings that are accepted.
@@ -536,7 +542,9 @@ def evaluate(
         progress: Whether to show progress bars.
 
     Returns:
-        The table of scores, as a dictionary in the format of the file evaluation.json.
+        The content of the file evaluation.json: a dictionary with the keys `suite`, `model`, `seeds`, `rows`, `average`
+        (the mean over tasks, or None), `interval_level` and `comparison` (None without another model). Each row has the
+        `scores` of a `metric` on a `split` of a `task`, one per seed, and their `median`, `lowest` and `highest`.
 
     Raises:
         InputError: If the suite or the model cannot be used.
@@ -594,7 +602,8 @@ def locate_rows(
         name: Name of the argument in error messages.
         workspace: The workspace in which rows may be written to a file.
         columns: Maps each role, such as "text", to the name of its column, if they differ.
-        reading: Additional settings of the file, such as `format`. By default, all rows may be unusable.
+        reading: Additional settings of the file, such as `format`. Unless it sets `max_unusable`, a file is accepted
+            even if none of its rows can be used.
 
     Returns:
         The location of the rows, and the settings with its path.

@@ -71,7 +71,7 @@ class Run:
 
     @property
     def shards(self) -> Shards:
-        """Training examples of this run, opened. If the run has several shard sets, this is the last one.
+        """Training examples (shards) of this run, ready to read. If a run has several shard sets, the last one.
 
         Raises:
             InputError: If the run has no shards, or they are no longer in the store.

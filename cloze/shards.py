@@ -154,7 +154,9 @@ class Shards:
     def to_torch(self, *, padded: bool = True) -> Any:
         """Return these training examples as a `torch.utils.data.Dataset` for a DataLoader.
 
-        It starts at the epoch of these shards. Call its `set_epoch` before each later epoch.
+        Each item is a dictionary of NumPy values, such as `input_ids`, `attention_mask` and `labels` (-100 for a token
+        that is not to be guessed). The Dataset starts at the epoch of these shards. Call its `set_epoch` before each
+        later epoch.
 
         Args:
             padded: If True, all examples have the maximum length, so they can be batched.

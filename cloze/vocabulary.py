@@ -153,7 +153,7 @@ class Vocabulary:
 
     @property
     def model_input_names(self) -> list[str]:
-        """Names of the values that calling this vocabulary returns by default, such as "input_ids", in order."""
+        """Names of the fields, such as "input_ids", that a call of this vocabulary returns by default, in order."""
         return [*self._call.names]
 
     @property
@@ -195,7 +195,7 @@ class Vocabulary:
     def get_special_tokens_mask(
         self, token_ids_0: Any, token_ids_1: Any = None, already_has_special_tokens: bool = False
     ) -> list[int]:
-        """Return 1 for each special token and 0 for each other token of a list of ids, as transformers does.
+        """Return a mask over token ids: 1 for special tokens, 0 for all others. The arguments are as in transformers.
 
         Args:
             token_ids_0: The ids, which already contain special tokens.

@@ -72,8 +72,9 @@ class Workspace:
         return other
 
     def tell(self, line: str) -> None:
-        """Print a line to standard error if progress bars are on. Command-line options are replaced by Python
-        arguments.
+        """Print a line to standard error if progress bars are on.
+
+        Command-line options that the line mentions are rewritten as the matching Python arguments.
         """
         self.bars.tell(to_python_words(line, self.folder))
 
@@ -112,12 +113,14 @@ class Workspace:
         return resolve_raw_files(replace(recipe, store=self.place.address), lock, StatCache()).lock
 
     def repair_and_retry(self, work: Callable[[], Result]) -> Result:
-        """Call `work` and return its result. If `work` meets a damaged file in the store, it is called again.
+        """Call `work` and return its result. If it meets a damaged file in the store (Damaged), call it again.
 
-        Each call rebuilds the files that were found to be damaged before.
+        Files that were found to be damaged are marked as missing, so that the next call rebuilds them. Other exceptions
+        from `work` are passed on.
 
         Raises:
-            InputError: If the damage cannot be repaired.
+            InputError: If a rebuilt file is damaged again.
+            Damaged: If no stage of this workspace rebuilds the file.
         """
         return run_past_damage(work, self._damage)
 

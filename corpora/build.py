@@ -401,7 +401,7 @@ def read_delete_list(place: Place, corpus: Manifest) -> DeleteList:
 
 @lru_cache(maxsize=2)
 def read_delete_list_at(place: Place, corpus: ManifestAddress) -> DeleteList:
-    """Read the delete list of the corpus whose manifest is at an address. The last two results are cached.
+    """Read the delete list of a corpus from the address of its manifest. The last two results are cached.
 
     Raises:
         Damaged: If the manifest or a file is missing, damaged or modified.

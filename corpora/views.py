@@ -109,7 +109,7 @@ def build_view_rows(verdicts: pa.RecordBatch, rows: Int64s, part: Part, generati
         verdicts: The verdicts on the documents, in the order of `rows`.
         rows: int64, zero-based rows in `part`, ascending.
         part: The set of files that contains the documents.
-        generation: Number of the corpus update whose files will contain the rows.
+        generation: Number of the corpus update that writes the files with the rows.
     """
     columns = {
         **{name: verdicts.column(name) for name in VERDICT_COLUMNS if name != "generation"},

@@ -55,7 +55,7 @@ def build_shard_metadata(
         tokenizer: Path of its tokenizer.json, relative to the folder of the file.
 
     Returns:
-        A dictionary with METADATA_KEY, whose value is JSON with the keys "cloze" (version of the program), "version"
+        A dictionary with METADATA_KEY. Its value is JSON with the keys "cloze" (version of the program), "version"
         (`build_version`), "vocabulary", "masking" and "shards" (other settings).
     """
     special_tokens: dict[str, Json] = {

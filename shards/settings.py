@@ -24,7 +24,7 @@ class ShardSettings:
     copies:        how often every document is made into examples (BERT's dupe_factor), each time with other random
                    choices and static masks
     target_tokens: approximate number of document tokens in a shard
-    sources:       names of the sources whose documents are used; empty for all
+    sources:       names of the sources to take documents from; empty for all
     own:           the settings of the chosen input
     """
 

@@ -25,7 +25,7 @@ from trainer.tasks.suites.suite import read_suite
 
 LANGUAGES = {"python", "text", "console", "sh", "toml", "json", "yaml", "{toctree}", "{eval-rst}"}
 INDENTED = {"runbook.md", "architecture.md", "releasing.md"}  # quotes, by test_runbook.py; drawings; two commands
-PROGRAMS = {*"cloze crontab cd dask git gzip huggingface-cli make mktemp pip prefect python".split()}
+PROGRAMS = {*"cloze crontab cd dask git gzip huggingface-cli make mktemp pip prefect python python3.12 source".split()}
 FINETUNING = ("guide-finetuning.md", "guide-onnx.md")  # test_next_word.py, test_span_answers.py, test_onnx.py
 CONVERTING = {  # a page whose Python converts texts: a file, its text, and what is printed or written
     "guide-inputs.md": ("raw/letters/a.txt", "The boat came. It was late.", "The boat came.\nIt was late.\n\n"),

@@ -88,12 +88,12 @@ def plan_model(
         vocabulary: The vocabulary of the shards.
         model: The settings of the model.
         training: The settings of the training run.
-        start: The model whose weights training starts from; None for random weights. It must match the settings and the
+        start: The model that training starts from; None for random weights. It must match the settings and the
             vocabulary.
         teacher: The model that a student learns from; None for other objectives.
 
     Returns:
-        The stage, whose single part holds the `TrainingJob`.
+        The stage. Its single part holds the `TrainingJob`.
 
     Raises:
         InputError: If shards have another vocabulary, no masks, or examples that are too long for the model or the
@@ -138,7 +138,7 @@ def plan_model(
 
 
 def _build_stage(job: TrainingJob, settled: SettledTraining, vocabulary: Manifest, notice: str) -> Stage:
-    """Build the pipeline stage of a training job whose work folder is not set yet.
+    """Build the pipeline stage of a training job without a work folder yet.
 
     Args:
         job: The job.
@@ -242,7 +242,7 @@ def build_model_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
     Args:
         writer: Writes the files of this part of the stage.
-        plan: The plan of the part, whose `job` is a `TrainingJob`.
+        plan: The plan of the part. Its `job` is a `TrainingJob`.
 
     Returns:
         The ledger: the number of examples read and deleted, in total and for each shard set.

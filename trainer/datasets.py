@@ -98,7 +98,7 @@ class ExampleDataset(Dataset[Record]):
         return self._records.read(np.asarray(numbers, np.int64) + int(self._epoch) * len(self))
 
     def set_epoch(self, epoch: int) -> None:
-        """Select the epoch to read. Each epoch has another order and, if masks are drawn when reading, other masks.
+        """Select the epoch to read. Each epoch has a different order and, with dynamic masks, different masks.
 
         `epoch` is zero-based. Raises InputError if it is out of range.
         """

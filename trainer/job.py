@@ -89,7 +89,7 @@ class TrainingJob:
             the mixture; empty if no phase has a mixture.
         source: Address of the object store from which the shards of the train split are fetched when they are read;
             empty if all shards are in `store`.
-        start: The model whose weights training starts from; None for random weights.
+        start: The model that training starts from; None for random weights.
         origin: The checkpoint of another run to continue from; None to start from the beginning.
         teacher: The model that a student learns from; None for other objectives.
     """
@@ -354,7 +354,7 @@ def check_repeats(reads: Iterable[SetRead], training: TrainingSettings) -> None:
 
 
 def describe_repeats(reads: Iterable[SetRead]) -> str:
-    """Return a warning about the shard set whose text is read most often, or "" if none is read too often.
+    """Return a warning about the shard set with the text that is read most often, or "" if none is read too often.
 
     "Too often" means more than MAX_HELPFUL_PASSES times. `reads` are in phase order.
     """
@@ -578,7 +578,7 @@ class SeenPart:
         phase: One-based number of the phase.
         name: The name of the shard set.
         read: The number of slots (positions in the training order) that held an example.
-        deleted: The number of slots whose example had been deleted.
+        deleted: The number of slots of deleted examples.
         tokens: The number of tokens read, including special tokens.
         masked: The number of tokens to predict.
         examples: The number of examples in the shard set.

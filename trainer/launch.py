@@ -19,9 +19,9 @@ Every machine has the same number of processes and accesses the job's `work` fol
 process writes its share of a checkpoint there. The first machine reports progress. If one of them ends, all do. The
 same commands then continue from the newest checkpoint.
 
-Events are read from the output of the processes. Everything else is written to a log, whose last lines explain a
-failure. Shards in an object store are first copied to this machine (`with_local_shards`). Another thread can stop the
-run (`Stop`).
+Events are read from the output of the processes. Everything else is written to a log. Its last lines explain a failure.
+Shards in an object store are first copied to this machine (`with_local_shards`). Another thread can stop the run
+(`Stop`).
 """
 
 import json

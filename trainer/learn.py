@@ -172,7 +172,7 @@ class LossScale:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardedModel:
-    """A model whose parameters are sharded over all processes.
+    """A model with parameters that are sharded over all processes.
 
     Attributes:
         root: The model.

@@ -2,7 +2,7 @@
 
     step/masked_loss, evaluation/masked_loss, "evaluation of wiki"/masked_loss, step/tokens_per_second, ...
 
-Promise: every step is shown once. A run that resumes from a checkpoint starts a new file, whose first event discards
+Promise: every step is shown once. A run that resumes from a checkpoint starts a new file. Its first event discards
 the later steps in earlier files.
 Cost: about a kilobyte per logged step, written within FLUSH_SECONDS by a thread of torch's writer.
 """

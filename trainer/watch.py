@@ -79,7 +79,7 @@ class NonFinite(Watcher):
         Args:
             ranks: This process among all processes.
             explain: Returns the error to raise. It is called on all processes with the number of the step, and with the
-                index of this process's micro-batch whose loss is not finite, or -1 if there is none.
+                index of this process's micro-batch with a loss that is not finite, or -1 if there is none.
         """
         self._ranks, self._explain = ranks, explain
         self.step = torch.full((), -1, dtype=torch.int64, device=ranks.device)  # the first such step; -1: none yet
@@ -219,7 +219,7 @@ class FirstSteps(Watcher):
             terms: The names of the loss terms.
             new_weights: True if the model starts with random weights.
             warmup: The number of steps until the learning rate reaches its peak.
-            last: The number of the last step whose labels and tokens are counted.
+            last: The number of the last step for which labels and tokens are counted.
         """
         self._ranks, self._log, self._inputs = ranks, log, inputs
         self._terms, self._new_weights, self._last = terms, new_weights, last

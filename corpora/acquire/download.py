@@ -392,7 +392,7 @@ class _Download:
         Does nothing if none are missing.
 
         Raises:
-            TransientFault: If the file is still incomplete afterwards, or the request may be repeated.
+            TransientFault: If the file is still incomplete afterwards, or if the request failed but can be repeated.
             Mismatch: If the response does not have the expected size.
             InputError: If the server refuses the file, or does not state its size and no size or digest is known.
         """

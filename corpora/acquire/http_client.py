@@ -141,15 +141,16 @@ class Hosts:
     def ask(self, url: str, headers: Mapping[str, str] | None = None) -> Iterator[httpx.Response]:
         """Send a GET request and yield the response with its body unread (a context manager).
 
-        If requests to the host are being held back, this waits first. The response's status is 200, or possibly 206 or
-        416 if `headers` asks for a range.
+        Waits first if requests to this host are being throttled. The response's status is 200, or possibly 206 or 416
+        if `headers` asks for a range.
 
         Args:
             url: The URL.
             headers: Request headers in addition to the client's own.
 
         Raises:
-            TransientFault: If the request may be repeated. It may also be raised while the caller reads the body.
+            TransientFault: If the request failed but can be repeated. It may also be raised while the caller reads the
+                body.
             InputError: If the URL, the mirror or a certificate has to be corrected. This is Absent if the server
                 refuses the file or does not have it.
             Stopped: If `stop` was called.

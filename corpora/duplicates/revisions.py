@@ -1,6 +1,6 @@
 """Revisions: which row represents its id, since when an id is known, and the ids of equal records.
 
-A source whose records have a stable key may contain a record again, changed or unchanged. Such rows have the same id.
+A source with a stable key for each record may contain a record again, changed or unchanged. Such rows have the same id.
 Records without a key that are equal byte for byte share an id too, and are then numbered. Rows with a unique id need
 none of this, so only the few rows that share an id are processed, as columns.
 

@@ -148,7 +148,7 @@ def build_buckets(places: Int32s, bands: Iterable[UInt64s]) -> Buckets:
 
 
 def find_shared_rows(keys: UInt64s, places: Int32s) -> tuple[Int32s, Int32s]:
-    """Find the rows whose key occurs more than once. Rows without a place are ignored.
+    """Find the rows that share their key with another row. Rows without a place are ignored.
 
     A table of bits first excludes about seven in eight of the keys that occur only once, so that fewer have to be
     sorted.
@@ -201,7 +201,7 @@ def sort_runs(values: Int32s, sizes: Int32s) -> None:
 
 @kernel
 def find_repeated_keys(keys: UInt64s, places: Int32s, shift: np.uint64, table: UInt64s, rows: Int32s) -> int:
-    """Find the rows whose key may occur more than once. Some of the keys found occur only once.
+    """Find the rows that may share their key with another row. Some of the keys found occur only once.
 
     Args:
         keys: uint64 [n], the key of each row.
@@ -449,7 +449,9 @@ def keep_document(buckets: Buckets, sweep: Sweep, document: int) -> None:
 
 @kernel
 def mark_compared(buckets: Buckets, sweep: Sweep, document: int, limit: int) -> int:
-    """Mark the kept documents that a document is compared with, and count those that exceed the limit.
+    """Mark the kept documents to compare a document with, at most `limit` per bucket.
+
+    The number of kept documents that are left out because of the limit is added to `sweep.counts[CUT]`.
 
     Args:
         buckets: The buckets.

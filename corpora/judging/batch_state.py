@@ -68,7 +68,7 @@ class BatchState:
     def replace_texts(self, step: str, texts: pa.Array) -> None:
         """Replace the texts of the remaining records.
 
-        Records whose new text is empty are dropped with the reason "empty".
+        Records with an empty new text are dropped with the reason "empty".
 
         Args:
             step: Name of the step, for dropped records and the callback.

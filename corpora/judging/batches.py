@@ -136,7 +136,7 @@ def _drop_contaminated(batch: BatchState, settings: DocumentsSettings, inputs: J
 
 
 def _select_by_score(batch: BatchState, settings: DocumentsSettings, inputs: JudgingInputs) -> None:
-    """Drop documents of a batch whose score from `score_documents` is below the source's minimum score."""
+    """Drop the documents of a batch that `score_documents` scored below the source's minimum score."""
     least = inputs.statistics.least_score
     if inputs.questions is not None and least is not None:
         values = score_documents(batch.texts, inputs.questions).tolist()

@@ -401,7 +401,7 @@ def count_damaged(manifest: Manifest, settings: DocumentsSettings) -> Counter[st
     """Count the damaged and undamaged records of a documents stage, under the keys `damaged` and `sound`.
 
     Args:
-        manifest: The finished documents stage, whose account of records is read.
+        manifest: The finished documents stage. Its account of records is read.
         settings: If its `max_damaged_share` is at least 0.5, each raw file that was left out counts as one damaged
             record.
     """

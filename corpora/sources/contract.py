@@ -474,7 +474,7 @@ def _walk_files(root: Path, accept: Callable[[str], bool]) -> Iterator[tuple[str
     """Yield (name, path) of the accepted files below a folder, in no particular order, without following links.
 
     Links to accepted files are yielded, but linked folders are not entered. Folders that cannot be listed, and files
-    whose path is too long for the operating system, are omitted. The report of unread files lists them.
+    with a path too long for the operating system, are omitted. The report of unread files lists them.
     """
     pending, max_bytes = [(str(root), "")], MAX_PATH_BYTES - len(os.fsencode(root.absolute())) - 1
     while pending:

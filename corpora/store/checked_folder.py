@@ -57,7 +57,7 @@ def describe_files(folder: Path, names: Iterable[str]) -> dict[str, Json]:
 
 
 def describe_bytes(data: bytes) -> Json:
-    """Return the size and digest of some bytes, in the form of `describe_files`: keys `size_bytes` and `xxh3_128`."""
+    """Return the size and digest of some bytes in the same format as `describe_files`: `size_bytes` and `xxh3_128`."""
     return _build_description(len(data), xxhash.xxh3_128_hexdigest(data))
 
 

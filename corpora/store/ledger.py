@@ -48,7 +48,7 @@ class Account:
             raise LedgerError(f"{self.total} {self.unit} came in and {added} are accounted for: {dict(self.outcomes)}")
 
     def sum_outcomes(self, prefix: str) -> int:
-        """Return the sum of all outcomes whose names start with `prefix`, e.g. "dropped"."""
+        """Return the sum of all outcomes with names that start with `prefix`, e.g. "dropped"."""
         return sum(count for name, count in self.outcomes.items() if name.startswith(prefix))
 
 

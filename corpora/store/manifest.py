@@ -61,7 +61,7 @@ def to_canonical_json(value: Json) -> str:
 
 
 def fingerprint_json(facts: Mapping[str, str]) -> str:
-    """Compute the fingerprint of facts whose values are already serialized with `to_canonical_json`.
+    """Compute the fingerprint of facts with values that are already serialized with `to_canonical_json`.
 
     The result is the same as that of `compute_fingerprint`, but settings that many parts share need to be serialized
     only once.
@@ -92,7 +92,7 @@ class StoredFile:
 
     Attributes:
         path: Path relative to the stage's folder, `KIND/NAME`. It may point into another artifact's folder.
-        table: Name of the table whose rows the file contains, or "files" if it is not a table.
+        table: Name of the table that the rows in the file belong to, or "files" if it is not a table.
         content: Number of rows and a digest of them.
         size_bytes: Size of the file.
         sha256: SHA-256 of the file's bytes, in hexadecimal digits.

@@ -467,7 +467,7 @@ class _FinishedParts:
             self.faults.append(fault)
 
     def add_manifest(self, path: str) -> None:
-        """Add the parts of another artifact, whose manifest is at `path` in the store.
+        """Add the parts of another artifact. Its manifest is at `path` in the store.
 
         A damaged manifest is added to `faults` and skipped.
         """

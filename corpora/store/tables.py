@@ -54,8 +54,8 @@ def read_part_table(
         table: Name of the table. If the part does not have it, nothing is yielded.
         columns: Names of the columns to read, in this order (default: all columns).
         rows: Zero-based indices of the rows to read, relative to the part (default: all rows). Indices outside the part
-            are ignored. For a `range`, whose step must be 1, the rows are yielded as in the file, one batch for each
-            record batch in the range; the first and last batch may be cut. Any other sequence must be in ascending
+            are ignored. For a `range`, which must have the step 1, the rows are yielded as in the file, one batch for
+            each record batch in the range; the first and last batch may be cut. Any other sequence must be in ascending
             order, and each row is yielded as a separate batch.
 
     Raises:

@@ -126,7 +126,7 @@ def discard_line(line: str) -> None:
 
 
 def keep_waiting() -> None:
-    """Return at once, so that the call goes on. This is the default for `WorkerPool(on_poll=...)`."""
+    """Do nothing, so that the pool keeps waiting for its workers. This is the default for `WorkerPool(on_poll=...)`."""
 
 
 class WorkerPool:

@@ -45,7 +45,14 @@ def classify_character(character: str) -> int:
 
 @cache
 def read_character_classes() -> Bytes:
-    """Return the class of each code point below 0x20000 (uint8). The array is cached in memory and on disk."""
+    """Return the class of each code point below 0x20000: uint8 [0x20000], one of the constants from SPACE to OTHER.
+
+    The array is cached in memory and on disk. If it is not on disk, it is computed and written there.
+
+    Raises:
+        OSError: If the array cannot be written to disk.
+        InputError: If the cache folder cannot be created.
+    """
     name = f"character classes, Unicode {unicodedata.unidata_version}"
     return read_or_make_arrays(name, __file__, lambda: {"classes": _build_character_classes()})["classes"]
 

@@ -97,7 +97,7 @@ def keep_distinct(values: UInt64s, num_values: int, table: UInt64s) -> int:
     """Move the distinct values among the first `num_values` to the front, in order. Return how many there are.
 
     Args:
-        values: Well-mixed hashes, whose low bits select the slot. Changed in place.
+        values: Well-mixed hashes. Their low bits select the slot. Changed in place.
         num_values: Number of values to check.
         table: Scratch memory, overwritten. Its size must be at least the smallest power of two that is not less than 2
             * `num_values`.

@@ -92,7 +92,7 @@ def check_data_first(
         accept: Names of the findings to accept, or "all".
         unlabelled: Paths of the files that have no labels.
         max_length: The maximum input length in tokens. If None, the task's default.
-        model: The folder of the model whose tokenizer is used to count tokens. If None, lengths are not checked.
+        model: The folder of a model. Its tokenizer is used to count tokens. If None, lengths are not checked.
 
     Raises:
         InputError: On the first iteration, if a finding that makes scores meaningless is not accepted.

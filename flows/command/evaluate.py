@@ -274,7 +274,7 @@ def check_suite(suite: Suite, names: Collection[str], model: Path, tell: Tell, a
     Args:
         suite: The suite.
         names: The names of the tasks to check. Other tasks are skipped.
-        model: The folder of the model whose tokenizer is used to count tokens.
+        model: The folder of a model. Its tokenizer is used to count tokens.
         tell: Called with a line for each finding.
         accept: Names of the findings to accept, or "all".
 

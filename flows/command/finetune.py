@@ -141,7 +141,7 @@ def find_published_task(
 
     Args:
         name: The name of the data set, such as "glue/sst2".
-        data: The folder in which the data set was unpacked. If None, an InputError explains what is required.
+        data: The folder in which the data set was unpacked. Required.
         files: The files given by other options. Each must be None, because the data set determines its files.
         file: How files are read; only its `max_unusable` may differ from the default.
 
@@ -149,7 +149,8 @@ def find_published_task(
         The kind of task, the files for training and evaluation, and the task's settings.
 
     Raises:
-        InputError: If the data set is unknown, lacks files or a train or dev split, or other options contradict it.
+        InputError: If `data` is None (the message explains what is required), if one of `files` is set, or if the data
+            set is unknown, lacks files or a train or dev split, or other options contradict it.
     """
     if data is None and name in PUBLISHED:
         raise InputError(

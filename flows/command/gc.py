@@ -50,11 +50,11 @@ def collect_garbage(place: Place, keep: int, days: float | None, keep_runs: int,
 
     Args:
         place: The store.
-        keep: The number of completed runs per recipe, counted from the newest, whose artifacts (stored stage results)
-            are kept.
+        keep: The number of completed runs per recipe, counted from the newest, for which artifacts (stored stage
+            results) are kept.
         days: Artifacts that were kept under that rule at any time in the last `days` days are also kept. If None, 0 for
             a local store and OBJECT_STORE_DAYS for an object store.
-        keep_runs: The number of runs per recipe, counted from the newest, whose records are kept.
+        keep_runs: The number of runs per recipe, counted from the newest, for which records are kept.
         delete: True to delete them, False only to list them.
         as_json: True to print JSON.
 

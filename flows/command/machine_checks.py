@@ -283,7 +283,7 @@ def check_packages(constraints: Path = CONSTRAINTS) -> Finding:
 
 
 def find_pin_differences(constraints: str, installed: Mapping[str, str]) -> list[str]:
-    """List the installed packages whose version differs from the pinned version, ignoring labels such as `+cpu`.
+    """List the installed packages with a version other than the pinned one, ignoring labels such as `+cpu`.
 
     Args:
         constraints: The text of the constraints file, with lines "name==version".

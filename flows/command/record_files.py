@@ -75,7 +75,7 @@ def _copy_stream(stream: BufferedReader, scratch: Path, file: FileSettings) -> P
     Args:
         stream: The pipe.
         scratch: The folder in which the file is written.
-        file: The settings of the pipe, whose column names help to recognize its format.
+        file: The settings of the pipe. Its column names help to recognize its format.
 
     Raises:
         InputError: If the pipe is empty.

@@ -126,7 +126,7 @@ def trace_number(shards: Artifact, index: int, split: str = "train") -> tuple[Sh
 def read_raw_record(place: Place, document: Document) -> RawRecord:
     """Read the raw record of a document from a raw file that a run recorded, if the file is still what was read.
 
-    A file whose digest is not known for its size and times is read whole.
+    If the digest of a file is not known for its size and times, the whole file is read.
 
     Args:
         place: The store that contains the document.

@@ -90,7 +90,7 @@ def add_tokenizer(job: TrainingJob) -> Iterator[str]:
     """Write the tokenizer files next to each exported model. Does nothing if the export is on another machine.
 
     Args:
-        job: The job, whose store contains the vocabulary.
+        job: The job. Its store contains the vocabulary.
 
     Yields:
         A warning if the store does not have the vocabulary.

@@ -87,7 +87,7 @@ def count_domain(addresses: Sequence[str], vocabulary: Vocabulary, store: str, t
 
     Args:
         addresses: Files, folders or globs, or corpora, given by name or address (STORE/corpora/NAME).
-        vocabulary: The vocabulary whose rule splits text into words.
+        vocabulary: The vocabulary. Its rule splits text into words.
         store: The store in which corpus names are looked up.
         text: The field or column that holds the text in JSON lines and tables.
         tell: Called with a line for each address.

@@ -99,7 +99,7 @@ def _merge_two(one: pa.DataType | None, other: pa.DataType | None) -> pa.DataTyp
 
 
 def build_schema(types: ColumnTypes) -> pa.Schema:
-    """Build the Arrow schema of the output rows. A column whose type is None becomes a large_string column.
+    """Build the Arrow schema of the output rows. A column with the type None becomes a large_string column.
 
     Args:
         types: The column types from `merge_types`.

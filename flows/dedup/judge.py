@@ -122,7 +122,7 @@ class Recall:
     """The recall of the duplicate search, measured on edited copies of texts. `cloze dedup` prints it.
 
     Attributes:
-        pairs: Number of pairs of a text and its copy whose similarity is at least the threshold and below 1; 0 if
+        pairs: Number of pairs of a text and its copy with a similarity of at least the threshold and below 1; 0 if
             nothing was measured.
         found: Share of these pairs that have a common band key (a hash that similar rows tend to share).
         theory: Expected value of `found`, from the probability that a pair with a given similarity shares a band key.

@@ -68,7 +68,7 @@ def write_rows(
 ) -> None:
     """Read pieces of input files again, and write their rows to a file of kept rows and a file of removed rows.
 
-    Files whose name ends with .jsonl contain JSON lines. All others are Parquet files.
+    Files with names that end with .jsonl contain JSON lines. All others are Parquet files.
 
     Args:
         pieces: Pairs of a piece (a range of a file) and the decisions about its rows, in output order.

@@ -2,8 +2,8 @@
 
 Promise: every document that is returned was compared exactly, shingle by shingle (a shingle is a run of words). A
 document is a candidate if its signature agrees with the text's signature to within three standard deviations of the
-threshold, which misses about one pair in a thousand whose similarity equals the threshold. If the threshold is so low
-that random texts agree as well, more documents are compared.
+threshold, which misses about one in a thousand of the pairs with a similarity equal to the threshold. If the threshold
+is so low that random texts agree as well, more documents are compared.
 Cost: the signatures of the corpus are read, about 550 bytes per document; the texts of candidates are read.
 """
 

@@ -201,11 +201,14 @@ def hash_groups(chunk: RowChunk, group: str) -> UInt64s:
 
 
 def _list_values(chunk: RowChunk, name: str) -> list[str]:
-    """Return the value of a column in each row as a string; "" if the row has no value.
+    """Return the value of a column in each row as a string; "" if there is no such column or the row has no value.
 
     Args:
         chunk: The rows.
-        name: Name of the column. Characters that cannot be encoded are escaped.
+        name: Name of the column.
+
+    Returns:
+        One string per row. Lone surrogates, which UTF-8 cannot encode, are replaced by escape sequences.
     """
     if isinstance(chunk.fields, pa.RecordBatch):
         is_present = name in chunk.fields.schema.names

@@ -174,7 +174,7 @@ class Machine(NamedTuple):
 
 
 def inspect_cluster(address: str) -> tuple[str, str]:
-    """Describe the state of the Dask cluster whose scheduler is at an address.
+    """Describe the state of a Dask cluster, given the address of its scheduler.
 
     Returns:
         Two strings: a line with the number of workers and threads and the memory, and what the user must do before a

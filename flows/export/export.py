@@ -223,7 +223,7 @@ class ExampleRows:
 
 
 def describe_field(name: str, kind: pa.DataType, meaning: str) -> pa.Field:
-    """Build an Arrow field whose metadata has `meaning` as its description. It has no metadata if `meaning` is ""."""
+    """Build an Arrow field with `meaning` as the description in its metadata. It has no metadata if `meaning` is ""."""
     return pa.field(name, kind, metadata={"description": meaning} if meaning else None)
 
 

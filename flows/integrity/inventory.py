@@ -122,7 +122,7 @@ class Inventory:
         faults: The manifests and part records that cannot be read.
         unnamed: Maps the paths of artifact files that no readable manifest or record names to their sizes in bytes.
         runs: Maps the id of each recorded run to the names of its files.
-        unfinished_recipes: Names of the recipes whose newest run has no record.
+        unfinished_recipes: Names of the recipes for which the newest run has no record.
         tombstone_files: Paths of the lists of forgotten rows.
         release_files: Paths of the release entries; empty if the inventory covers only a folder.
     """

@@ -52,7 +52,7 @@ class Retention:
     """Settings for what a clean-up keeps.
 
     Attributes:
-        keep: Number of completed runs per recipe, counted from the newest, whose artifacts are kept.
+        keep: Number of completed runs per recipe, counted from the newest, for which artifacts are kept.
         days: Number of days for which a run's artifacts are kept after the run is no longer one of the newest. Readers
             of object stores cannot hold leases, and need this time.
     """
@@ -68,8 +68,8 @@ class Needs:
     Attributes:
         folders: Folders of the artifacts (stored stage results) that are needed.
         claimed_names: Artifact names that unfinished runs may use. Everything with one of these names is needed.
-        unfinished_names: Artifact names whose finished parts (file sets) are needed even if no manifest (description of
-            a result) lists them.
+        unfinished_names: Artifact names. Their finished parts (file sets) are needed even if no manifest (description
+            of a result) lists them.
         recorded_names: All artifact names that a run has used or may use.
         keeps_all: True if the names used by an unfinished run are unknown, so that nothing may be removed.
     """
@@ -118,7 +118,7 @@ class Garbage:
             built from.
         files: Maps the paths of files, which are removed after the manifests (descriptions of artifacts), to their
             sizes in bytes. Records of parts (file sets) come first.
-        runs: Ids of the runs whose records are removed.
+        runs: Ids of the runs. Their records are removed.
         unknown: Folders of artifacts that are kept because no run is known to have used their names.
         size_bytes: Total size of everything that is removed, in bytes.
     """
@@ -176,7 +176,7 @@ def list_garbage(snapshot: StoreSnapshot, keep_runs: int, artifacts: Sequence[st
 
     Args:
         snapshot: The content of the store.
-        keep_runs: Number of newest runs of each recipe whose records are kept.
+        keep_runs: Number of newest runs of each recipe for which records are kept.
         artifacts: Folders of artifacts that are not needed.
     """
     kept = {folder: manifest for folder, manifest in snapshot.manifests.items() if folder not in artifacts}
@@ -273,7 +273,7 @@ def find_needed(
 
 
 def select_kept_runs(states: Sequence[ListedRun], retention: Retention, now: datetime) -> list[ListedRun]:
-    """Select the runs of a recipe whose artifacts (stored stage results) are kept.
+    """Select the runs of a recipe for which artifacts (stored stage results) are kept.
 
     These are the newest `retention.keep` completed runs, completed runs that were among the newest less than
     `retention.days` ago, and all runs since the oldest of these. If fewer than `retention.keep` runs have completed,
@@ -326,7 +326,7 @@ def clear_store(place: Place, retention: Retention, keep_runs: int, advance: Adv
     Args:
         place: The store.
         retention: What is kept.
-        keep_runs: Number of newest runs of each recipe whose records are kept.
+        keep_runs: Number of newest runs of each recipe for which records are kept.
         advance: Called after each file with the number of bytes freed so far.
 
     Returns:

@@ -89,7 +89,7 @@ class ReleaseCandidate:
 
         Args:
             reason: Reason to record if the decision has none.
-            decision: A person's approval of a candidate whose metrics exceed limits set in the recipe; None if they
+            decision: A person's approval if the candidate's metrics exceed limits set in the recipe; None if they
                 exceed none.
 
         Raises:
@@ -213,7 +213,7 @@ def _check_undamaged(place: Place, artifacts: tuple[ReleasedArtifact, ...]) -> N
 
     Args:
         place: The store.
-        artifacts: The artifacts, whose manifests must exist.
+        artifacts: The artifacts. Their manifests must exist.
 
     Raises:
         InputError: If a file is damaged or missing.

@@ -23,12 +23,12 @@ REMOVAL_RANK = {"recipe.toml": 0, "running.json": 1, "run.json": 2}  # other fil
 
 
 def find_old_runs(place: Place, keep: int, recipe: str | None = None) -> dict[str, dict[str, int]]:
-    """Find the runs whose records may be removed.
+    """Find the runs with records that may be removed.
 
     Args:
         place: The store.
         keep: Number of newest runs of each recipe to keep.
-        recipe: Name of the recipe whose runs are considered. If None, the runs of all recipes are considered.
+        recipe: Name of a recipe, to consider only its runs. If None, the runs of all recipes are considered.
 
     Returns:
         For each run id, the sizes in bytes of the run's files by path, in removal order.

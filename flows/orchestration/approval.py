@@ -1,4 +1,4 @@
-"""A release that waits for a person: a paused Prefect flow run, whose page has the exceeded limits and a form.
+"""A release that waits for a person: a paused Prefect flow run. Its page has the exceeded limits and a form.
 
 The form asks to approve or reject, for a reason, and who decided. If nobody answers in time, it is rejected. The run
 ends as Released or Rejected, and says by whom.

@@ -153,7 +153,8 @@ def show_run(run: RunState) -> None:
 def train_models(stages: list[str]) -> State[list[Manifest]]:
     """Prefect flow that trains the model of a run, as a subflow.
 
-    `stages` is only displayed. Returns the final state, whose result is the manifests of the stages.
+    `stages` is a parameter only so that Prefect's UI shows it. Returns the final state. Its result is the manifests of
+    the stages.
     """
     return run_subflow("train")
 
@@ -162,7 +163,8 @@ def train_models(stages: list[str]) -> State[list[Manifest]]:
 def fine_tune_models(stages: list[str]) -> State[list[Manifest]]:
     """Prefect flow that fine-tunes a run's model on tasks, or applies a fine-tuned model to documents, as a subflow.
 
-    `stages` is only displayed. Returns the final state, whose result is the manifests of the stages.
+    `stages` is a parameter only so that Prefect's UI shows it. Returns the final state. Its result is the manifests of
+    the stages.
     """
     return run_subflow("tasks")
 
@@ -203,7 +205,7 @@ def build_stage(name: str, build: StageBuild) -> State[Manifest]:
     """Prefect task that builds the missing parts (output files) of a stage on all workers, and publishes the stage.
 
     A stage that is already complete in the store is reused. `name` is the name of the task run. Returns the final
-    state, whose result is the manifest (description) of the stage's output.
+    state. Its result is the manifest (description) of the stage's output.
     """
     return run_task(build, lambda: stages.build_stage(build))
 
@@ -212,7 +214,7 @@ def build_stage(name: str, build: StageBuild) -> State[Manifest]:
 def train_stage(name: str, build: StageBuild) -> State[Manifest]:
     """Prefect task that trains a model, fine-tunes models or applies one to documents, in a separate process.
 
-    A retry resumes the work. `name` is the name of the task run. Returns the final state, whose result is the manifest
+    A retry resumes the work. `name` is the name of the task run. Returns the final state. Its result is the manifest
     (description) of the stage's output.
     """
     return run_task(build, lambda: stages.train_stage(build))
@@ -237,7 +239,7 @@ class FlowTasks:
             build: The stage to build.
 
         Returns:
-            The pending task, whose result the caller can wait for.
+            The pending task. The caller can wait for its result.
         """
         return TASK_BY_WORK[work].submit(name, quote(build))
 

@@ -275,7 +275,7 @@ class RunState:
             self.warn(warning)
 
     def judge(self) -> None:
-        """Compute the metrics of a run whose stages are built, and compare them with the limits in its recipe.
+        """Compute the metrics of a run after its stages are built, and compare them with the limits in its recipe.
 
         Sets `judgement`.
 

@@ -64,7 +64,7 @@ class WorkResult(Generic[Result]):
 
 
 class PendingTask(Protocol):
-    """A submitted task whose result can be waited for."""
+    """A submitted task. The caller can wait for its result."""
 
     def result(self) -> Any:
         """Wait until the task has ended, and return the result of its work, or raise the exception of its work."""
@@ -257,7 +257,7 @@ class StageBuild:
         self._built: set[str] = set()
 
     def submit(self, tasks: TaskRunner) -> None:
-        """Submit the task of the stage, unless the stage is already recorded."""
+        """Submit the task of the stage to `tasks`, unless the run's record already contains the stage."""
         wait_if_stopping()  # no task begins while the run is being stopped
         if not self.is_recorded:
             if self.survey.missing:

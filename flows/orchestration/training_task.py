@@ -57,8 +57,8 @@ def watch_training(stage: Stage, job: TrainingJob, advance: Advance, train: Trai
     Args:
         stage: The pipeline stage that builds the model.
         job: The training job.
-        advance: Called with the progress: the stage's folder (`KIND/NAME`) followed by " steps", the steps so far, and
-            all steps.
+        advance: Called as `advance(label, done, total)`. The label is "KIND/NAME steps" (after the stage's folder);
+            the other two count steps.
         train: Function that trains the model here or on a cluster. It is called with the job, a callback for events,
             and a `Stop` that can stop the trainer.
 
@@ -128,7 +128,7 @@ class TrainingPage:
         progress: The artifact with the progress bar.
         table: The artifact with the metrics table.
         curve: The artifact with the loss curve.
-        advance: Called with the progress: `what` followed by " steps", the steps so far, and all steps.
+        advance: Called as `advance(label, done, total)`. The label is `what` and "steps"; the other two count steps.
         curve_events: The events from which the curve is drawn, at most MAX_KEPT_EVENTS.
     """
 
@@ -319,8 +319,8 @@ def watch_fine_tuning(stage: Stage, job: TaskJob, advance: Advance) -> None:
     Args:
         stage: The pipeline stage that builds the fine-tuned models.
         job: The fine-tuning job.
-        advance: Called with the progress of each model: the stage's folder (`KIND/NAME`) followed by " steps", the
-            steps so far, and all steps.
+        advance: Called as `advance(label, done, total)` for each model. The label is "KIND/NAME steps" (after the
+            stage's folder); the other two count steps.
 
     Raises:
         InputError: For an error that the user can fix.
@@ -342,8 +342,8 @@ class FineTuningPage:
     Attributes:
         what: The stage's folder in the store, `KIND/NAME`.
         task: The name of the fine-tuning task.
-        advance: Called with the progress of the current model: `what` followed by " steps", the steps so far, and all
-            steps.
+        advance: Called as `advance(label, done, total)` for the current model. The label is `what` and "steps"; the
+            other two count steps.
         progress: The artifact with the progress bar.
     """
 

@@ -4,8 +4,8 @@ The lock is a file next to the recipe. It lists raw files by content, in generat
 that one run found new. Files of older generations keep the name under which they were first found, wherever they are
 now. Commit the lock together with the recipe: another machine then replays the same generations.
 
-A lock ends with a digest of itself, so that a flipped bit is noticed. A lock that a person edited and whose digest was
-removed is read as it is; the next run adds a new digest.
+A lock ends with a digest of itself, so that a flipped bit is noticed. A lock without a digest, because a person edited
+it and removed the digest, is read as it is; the next run adds a new digest.
 """
 
 import json
@@ -84,7 +84,7 @@ class Lock:
             or records were damaged.
         vocabulary_generation: One-based number of the generation that the vocabulary is trained on.
         fetched: What was fetched for each source with a `fetch` table, such as a revision, by source name.
-        guessed: The guessed names of the text field, by the name of the source whose recipe does not set it.
+        guessed: The guessed names of the text field, by source name, for the sources without one in the recipe.
         fitted: The defaults that were chosen for a folder without a recipe.
         chosen: The `--set` settings of a folder without a recipe.
         start: The model that training starts from. It is looked up in each run, and not written to the file.

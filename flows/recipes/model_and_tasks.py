@@ -79,7 +79,7 @@ def read_model_table(
 
     Args:
         section: The table, as `tomllib` reads it.
-        path: Path of the recipe file, against whose folder relative paths are resolved.
+        path: Path of the recipe file. Relative paths are resolved against its folder.
         training: Settings of the training.
         phases: For each training phase, the names of the shard sets that it reads.
 
@@ -113,7 +113,7 @@ def _resolve_model_folder(address: str, path: Path) -> str:
 
     Args:
         address: The address in the recipe, such as "models/small".
-        path: Path of the recipe file, against whose folder a relative path is resolved.
+        path: Path of the recipe file. A relative path is resolved against its folder.
     """
     return "" if "://" in address else resolve_path(address, path)
 
@@ -140,7 +140,7 @@ class TaskSettings:
     control:      whether a model with random initial weights is fine-tuned too, so that the report can say whether
                   pre-training was worth it
     answers:      "predict" or "embed": what to compute for documents that no released model has processed yet
-    sources:      the sources whose documents are processed; if empty, all sources
+    sources:      the sources of the documents to process; if empty, all sources
     accept:       findings about the labelled files that do not stop a run, by their names in `cloze check`
     """
 
@@ -212,7 +212,7 @@ def read_task_tables(
 
     Args:
         table: The whole recipe, as `tomllib` reads it.
-        path: Path of the recipe file, against whose folder relative paths are resolved.
+        path: Path of the recipe file. Relative paths are resolved against its folder.
         sources: Names of the recipe's sources.
         has_model: True if the recipe trains a model.
 

@@ -105,8 +105,9 @@ class SourceEntry:
     fetch:     where the raw files are downloaded from, if they are not on this machine
     on_damage: what a run does if a raw file cannot be read: "stop" ends the run, "skip" leaves the file out and
                records this in the lock; a file that cannot be opened is left to a later run
-    license:   the licence of texts whose records state none, such as "CC-BY-SA-4.0". The card of an export states it,
-               and it affects no other output. A kind with its own key (wikipedia) puts it into its documents instead
+    license:   the licence of texts if their records state none, such as "CC-BY-SA-4.0". The card of an export states
+               it, and it affects no other output. A kind with its own key (wikipedia) puts it into its documents
+               instead
     """
 
     source: Source
@@ -341,7 +342,7 @@ def _read_vocabulary(section: Mapping[str, Any], where: str, path: Path) -> Voca
     Args:
         section: The table, without its name.
         where: Label of the table in messages.
-        path: Path of the recipe file, against whose folder relative paths are resolved.
+        path: Path of the recipe file. Relative paths are resolved against its folder.
 
     Raises:
         InputError: If a setting is not valid.
@@ -504,7 +505,7 @@ def _resolve_source_path(table: Mapping[str, Any], fetched: bool, recipe: Path) 
     Args:
         table: The source's own settings; `path` must be a string.
         fetched: True if the source's files are downloaded, so that `path` is a folder.
-        recipe: Path of the recipe file, against whose folder relative paths are resolved.
+        recipe: Path of the recipe file. Relative paths are resolved against its folder.
 
     Raises:
         InputError: If the path is an object store address and the source kind cannot read objects.

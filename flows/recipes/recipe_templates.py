@@ -1,5 +1,7 @@
-"""`cloze new`: a recipe to start from, whose rules suit a kind of text (`templates/`), or which is that of a published
-model, from sources to weights, with the numbers of the paper or the authors (`published/`).
+"""`cloze new`: a recipe to start from.
+
+Its rules suit a kind of text (`templates/`), or it is that of a published model, from sources to weights, with the
+numbers of the paper or the authors (`published/`).
 
 The contents of the demo's samples: `shipped/demo.contents.json` has the contents of the documents and dropped rows of
 each shipped source, so that a demo elsewhere can check that it got the same. `python -m flows.recipes.recipe_templates
@@ -152,7 +154,7 @@ class SampleComparison:
         source: Name of the source.
         documents: Number of published documents.
         content: Content digest of the run's documents; "nothing" if there are none.
-        differing_tables: Names of the tables whose contents differ.
+        differing_tables: Names of the tables that differ.
     """
 
     source: str

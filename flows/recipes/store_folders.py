@@ -24,7 +24,7 @@ def find_store(path: Path) -> Path | None:
 
 
 def refuse_store(path: Path) -> None:
-    """Check that a path is not part of a store, so that raw files can be read from it.
+    """Raise an InputError if a path is inside a store, because raw files must not be read from there.
 
     Raises:
         InputError: If it is part of a store.

@@ -328,7 +328,7 @@ def _resolve_table_path(table: Any, recipe: Path) -> Any:
 
     Args:
         table: The table.
-        recipe: Path of the recipe file, against whose folder a relative path is resolved.
+        recipe: Path of the recipe file. A relative path is resolved against its folder.
     """
     if not isinstance(table, Mapping) or not isinstance(table.get("path"), str):
         return table

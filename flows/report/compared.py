@@ -46,7 +46,7 @@ class RunComparison:
 
     @property
     def differences(self) -> list[Change]:
-        """The changes of all metrics whose values differ between the runs."""
+        """The changes of all metrics that differ between the runs."""
         return [change for change in self.changes if change.before != change.after]
 
     @property

@@ -221,8 +221,8 @@ def compute_source_shares(shards: Manifest, tokens: Mapping[str, Manifest]) -> l
         tokens: The manifest of the tokenized documents, by name of the vocabulary in the recipe.
 
     Returns:
-        Pairs of a source and its share (from 0 to 1), largest first. The source is "" for tokens whose source is
-        unknown.
+        Pairs of a source and its share (from 0 to 1), largest first. The source is "" for tokens from an unknown
+        source.
     """
     made_of = {parent.fingerprint for parent in shards.parents}
     wanted = shards.settings.get("sources") or ()

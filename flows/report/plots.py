@@ -162,7 +162,7 @@ class Plot:
         return Markup(f'<path d="{"".join(drawn)}" fill="none" stroke="{colour}" stroke-width="{width}"{dashes}/>')
 
     def draw_dots(self, points: Sequence[tuple[float, float]], colour: str, radius: float) -> Markup:
-        """Draw a dot at each point whose y value is finite.
+        """Draw a dot at each point with a finite y value.
 
         Args:
             points: Pairs of a value on the horizontal axis and a value on the vertical axis.

@@ -478,8 +478,8 @@ def summarize_missing(removals: Removals) -> list[View]:
 
     Returns:
         The template context of each source that has near-duplicates: its name ("source"), the number of near-duplicates
-        ("removed"), the number of those whose shingles are all in the kept document ("whole"), and the "median" and
-        "p99" (99th percentile) of the share of shingles that the kept document lacks, as text.
+        ("removed"), the number of those that have all their shingles in the kept document ("whole"), and the "median"
+        and "p99" (99th percentile) of the share of shingles that the kept document lacks, as text.
     """
     views = []
     for number, name in enumerate(removals.source_names):

@@ -148,7 +148,7 @@ def shorten_folder(folder: str) -> str:
 
 
 def _find_by_prefix(address: str) -> tuple[Place, str] | None:
-    """Find the artifact whose fingerprint begins with the last component of an address.
+    """Find the artifact with a fingerprint that begins with the last component of an address.
 
     Returns:
         The store and the folder of the artifact in it, or None if no artifact matches.

@@ -62,7 +62,7 @@ class AnswersJob:
         corpus: Folder and digest of the corpus.
         parts: The parts of the corpus to process.
         answer_kind: "predict" or "embed".
-        sources: Names of the sources whose documents are processed; if empty, those of all sources.
+        sources: Names of the sources of the documents to process; if empty, all sources.
         work: Folder for temporary files.
     """
 
@@ -84,10 +84,10 @@ def plan_answers(
         place: The store.
         tasks: Manifest (stored description) of the fine-tuned model.
         corpus: Manifest of the corpus.
-        since: Number of the last generation (raw files that one run added) whose documents already have predictions; 0
-            if no documents have any.
+        since: Number of the last generation (raw files that one run added) with predictions for its documents; 0 if no
+            documents have any.
         answer_kind: "predict" for the answers of the model's task, or "embed" for vectors.
-        sources: Names of the sources whose documents are processed; if empty, those of all sources.
+        sources: Names of the sources of the documents to process; if empty, all sources.
     """
     chosen = tuple(sources)
     parts = [

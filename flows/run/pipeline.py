@@ -150,7 +150,7 @@ class ParsedSources:
         sources: Pairs of a generation number and a source.
         documents: Manifest (stored description) of the documents of each pair, in the same order.
         tombstones: The documents to delete.
-        settled: The earlier generations (settled ones) whose results are reused without checking their files.
+        settled: The earlier generations (settled ones). Their results are reused without checking their files.
         corpus: Manifest of the corpus of these generations; None if there are none.
     """
 
@@ -214,7 +214,7 @@ def make_corpora(
 
     A corpus contains the documents of all generations up to its number. Settled generations (see `ParsedSources`) are
     reused without checking their files. Of their corpora, only the last one is yielded, preceded by those up to the
-    first one whose documents the vocabulary can be trained on.
+    first one with documents that the vocabulary can be trained on.
 
     Args:
         place: The store.

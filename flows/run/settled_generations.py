@@ -66,7 +66,7 @@ def find_settled(
     documents_of: Callable[[int, SourceEntry], Stage],
     tombstones: Tombstones,
 ) -> SettledGenerations:
-    """Find the generations (raw files that one run added) whose documents and corpus are complete in the store.
+    """Find the generations (raw files that one run added) with documents and a corpus that are complete in the store.
 
     Args:
         place: The store.
@@ -111,7 +111,7 @@ def find_settled(
 def read_settled_inputs(
     place: Place, settled: SettledGenerations, sources: NumberedSources, documents: Sequence[Manifest]
 ) -> tuple[tuple[Input, ...], list[Generation]]:
-    """Read what later generations need from the settled ones (those whose results are reused without checking files).
+    """Read what later generations need from the settled ones (whose results are reused without checking files).
 
     Args:
         place: The store.

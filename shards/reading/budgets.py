@@ -119,7 +119,7 @@ def round_shape_up(shape: BatchShape, capacity: int, max_positions: int) -> Batc
 
 
 def round_up(number: int, minimum: int) -> int:
-    """Round up to the next integer with at most three significant bits, so that few different values occur.
+    """Round up to the next integer with at most three significant bits, to keep the number of distinct values small.
 
     A number below `minimum` is treated as `minimum`.
 

@@ -83,7 +83,7 @@ def _iter_gathered(shard_set: ShardSet, epoch: int, seed: int | None) -> Iterato
     Args:
         shard_set: The split to read.
         epoch: Zero-based epoch.
-        seed: Seed of the training run whose order is used. None keeps the order of the shards.
+        seed: Seed of a training run. The rows get the order of this run. None keeps the order of the shards.
 
     Raises:
         Damaged: A shard is damaged or was changed. It is raised at the latest after the last batch.

@@ -359,7 +359,7 @@ def read_mask_vocabulary(shard_set: ShardSet) -> MaskVocabulary:
 
 
 def prefetch(items: Iterable[Item], prepare: Callable[[Item], Prepared]) -> Generator[Prepared, None, None]:
-    """Yield `prepare(item)` for each item, in order, while a thread already prepares the next item.
+    """Yield `prepare(item)` for each item, in order, while a background thread prepares the next item.
 
     An exception raised by `prepare` is raised here when the result for its item is requested.
     """

@@ -483,7 +483,7 @@ def lay_out_block(counts: Int64s) -> BlockLayout:
 
     Args:
         counts: int64 [shard sets], the number of slots of the block that each shard set gets. They must not be
-            negative. The block has as many slots as they add up to.
+            negative. Their sum is the size of the block.
     """
     layout = BlockLayout(np.empty(counts.sum(), np.uint16), np.empty(counts.sum(), np.int32))
     _fill_layout(counts, *layout)

@@ -119,7 +119,10 @@ class ByteBpeEngine:
 
 
 def _extend_array(array: npt.NDArray[Any], used: int, size: int) -> npt.NDArray[Any]:
-    """Return an array of `size` entries and the same dtype that starts with the first `used` entries of `array`."""
+    """Return an array of `size` entries and the same dtype that starts with the first `used` entries of `array`.
+
+    The other entries are uninitialized.
+    """
     longer = np.empty(size, array.dtype)
     longer[:used] = array[:used]
     return longer

@@ -86,7 +86,7 @@ def fill_pair_table(pairs: UInt64s, keys: UInt64s, values: UInt64s) -> None:
     Args:
         pairs: uint64, the table, initialized to `NO_VALUE`. It must have more entries than there are pairs.
         keys: uint64 [pairs], left id * 2^32 + right id of each pair.
-        values: uint64 [pairs], the value of each pair (see `ByteBpeModel`).
+        values: uint64 [pairs], the value of each pair: rank * 2^32 + id of the merged token.
     """
     for k in range(len(keys)):
         entry = _locate_entry(pairs, keys[k])
@@ -106,10 +106,10 @@ def _locate_entry(pairs: UInt64s, key: np.uint64) -> int:
 
 @kernel
 def _find_pair_value(pairs: UInt64s, left: np.uint32, right: np.uint32) -> np.uint64:
-    """Return the value of a pair of adjacent ids, or `NO_VALUE` if no merge joins them.
+    """Return the value of a pair of adjacent ids (rank * 2^32 + id of the merged token), or `NO_VALUE` without a merge.
 
     Args:
-        pairs: The hash table of pairs (see `ByteBpeModel`).
+        pairs: The hash table that maps left id * 2^32 + right id to the pair's value (see `ByteBpeModel`).
         left: The left id.
         right: The right id.
     """
@@ -138,13 +138,13 @@ def _write_byte_ids(byte_ids: Int64s, data: Bytes, start: int, end: int, pieces:
 
 @kernel
 def fill_byte_pairs(byte_pairs: UInt64s, byte_ids: Int64s, pairs: UInt64s) -> None:
-    """Fill `byte_pairs` with the merge value of every pair of bytes.
+    """Fill `byte_pairs` with the value of every pair of bytes: rank * 2^32 + id of the merged token.
 
     Args:
         byte_pairs: uint64 [65536], filled with the value of each pair at index 256 * first byte + second byte. It must
             be initialized to `NO_VALUE`, because entries of bytes that have no token are left unchanged.
         byte_ids: int64 [256], the id of each byte, or -1 if the byte has no token.
-        pairs: The hash table of pairs (see `ByteBpeModel`).
+        pairs: The hash table that maps left id * 2^32 + right id to the pair's value (see `ByteBpeModel`).
     """
     for left in range(256):
         for right in range(256):
@@ -169,8 +169,8 @@ def _merge_short(
     The pair with the lowest rank is merged first. If several pairs have that rank, the leftmost one is merged.
 
     Args:
-        byte_pairs: The values of pairs of bytes (see `ByteBpeModel`).
-        pairs: The hash table of pairs (see `ByteBpeModel`).
+        byte_pairs: uint64 [65536], the value of each pair of bytes, at index 256 * first byte + second byte.
+        pairs: The hash table that maps left id * 2^32 + right id to the pair's value (see `ByteBpeModel`).
         pieces: uint32, the ids of the word's bytes. Overwritten with the ids of its tokens.
         values: uint64, scratch space as long as `pieces`. Overwritten with the values of the pairs.
         data: The bytes of the text.
@@ -220,7 +220,7 @@ def _merge_long(pairs: UInt64s, pieces: UInt32s, count: int) -> int:
     outdated if the pair at this index now has another rank.
 
     Args:
-        pairs: The hash table of pairs (see `ByteBpeModel`).
+        pairs: The hash table that maps left id * 2^32 + right id to the pair's value (see `ByteBpeModel`).
         pieces: uint32 [count], the ids of the word's bytes. Overwritten with the ids of its tokens.
         count: Number of ids, below 2^32.
     """
@@ -253,11 +253,11 @@ def _merge_long(pairs: UInt64s, pieces: UInt32s, count: int) -> int:
 
 @kernel
 def _push_pair(heap: list[np.uint64], pairs: UInt64s, pieces: UInt32s, left: int, right: int) -> np.uint64:
-    """Push a pair of adjacent ids onto the heap and return its value.
+    """Push a pair of adjacent ids onto the heap and return its value, rank * 2^32 + id of the merged token.
 
     Args:
         heap: Heap entries, each of them rank * 2^32 + index of the left id.
-        pairs: The hash table of pairs (see `ByteBpeModel`).
+        pairs: The hash table that maps left id * 2^32 + right id to the pair's value (see `ByteBpeModel`).
         pieces: The ids of the word.
         left: Index of the left id in `pieces`.
         right: Index of the right id in `pieces`.
@@ -337,7 +337,7 @@ def _encode_short(
 
     Args:
         data: The bytes of the text.
-        classes: The class of each code point (see `load_character_classes`).
+        classes: uint8 [0x40000], the class of each code point: LETTER, NUMBER, SPACE or OTHER.
         bpe: The vocabulary. Its scratch space is overwritten.
         cache: Cached ids of short words. New words are added.
         ids: Output array, written from index `used` on.
@@ -395,7 +395,7 @@ def encode_ranges(
         data: The bytes of all texts, from `to_kernel_buffer`.
         starts: int64 [texts], the first byte of each text.
         ends: int64 [texts], the end of each text.
-        classes: The class of each code point (see `load_character_classes`).
+        classes: uint8 [0x40000], the class of each code point: LETTER, NUMBER, SPACE or OTHER.
         add_prefix_space: Whether to put a space before a text that does not begin with one.
         bpe: The vocabulary. Its scratch space is overwritten.
         cache: Cached ids of short words. New words are added.

@@ -160,7 +160,10 @@ class ReferenceEngine:
 
 
 def mark_word_starts(encoding: Encoding) -> list[bool]:
-    """Return a boolean for each token of an encoding: True if it is the first token of a word."""
+    """Return a boolean for each token of an encoding: True if it is the first token of a word.
+
+    The encoding must not contain special tokens.
+    """
     return [word != before for before, word in pairwise([None, *encoding.word_ids])]
 
 

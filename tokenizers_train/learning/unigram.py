@@ -426,7 +426,7 @@ def choose_kept_pieces(lattice: Lattice, pieces: SeedPieces, scores: Float64s, s
 def _select_pieces(
     lattice: Lattice, pieces: SeedPieces, scores: Float64s, kept: Int64s
 ) -> tuple[Lattice, SeedPieces, Float64s]:
-    """Return the lattice, pieces and scores reduced to the pieces whose indices are in `kept`, in the order of `kept`.
+    """Return the lattice, pieces and scores reduced to the pieces with the indices `kept`, in the order of `kept`.
 
     `lattice.longest` is overwritten.
     """
@@ -467,7 +467,7 @@ def _finish_pieces(
 
 
 def list_piece_texts(spelling: Spelling, pieces: SeedPieces) -> list[str]:
-    """Return the string of each piece, in the order of `pieces`. `spelling` has the text in which they occur."""
+    """Return the string of each piece, in the order of `pieces`. `spelling` holds the text that they are ranges of."""
     codes = spelling.alphabet[spelling.text]
     ends = (pieces.places + pieces.sizes).tolist()
     return [

@@ -168,9 +168,9 @@ def find_repeated_strings(
         min_score: Minimum score of strings to store.
         by_score: int64, the number of strings with each score, incremented in place. The last entry is for all higher
             scores.
-        lefts: Filled for the stored strings (see `RepeatedStrings`). Strings that do not fit are not stored.
-        rights: Filled like `lefts`.
-        lengths: Filled like `lefts`.
+        lefts: Filled with the first index in `order` for each stored string. Strings that do not fit are not stored.
+        rights: Filled with the end index in `order` for each stored string.
+        lengths: Filled with the number of characters in each stored string.
     """
     number, last = 0, len(order)
     open_lefts = np.empty(max_length + 3, np.int64)
@@ -195,13 +195,15 @@ def find_repeated_strings(
 
 @kernel
 def match_pieces(strings: RepeatedStrings, by_left: Int32s, longest: Int32s, parents: Int32s) -> None:
-    """Find the longest piece at each position of the text, and the parent of each piece (see `Lattice`).
+    """Find the longest piece that starts at each position of the text, and the parent of each piece.
+
+    The parent of a piece is the longest other piece that it begins with.
 
     Args:
         strings: The pieces.
         by_left: The indices of the pieces, sorted by `lefts`, then by length.
-        longest: int32 [text], must be initialized to -1. Filled with the longest piece at each position.
-        parents: int32 [pieces], filled with the parent of each piece, or -1 if there is none.
+        longest: int32 [text], must be initialized to -1. Filled with the index of the longest piece at each position.
+        parents: int32 [pieces], filled with the index of the parent of each piece, or -1 if there is none.
     """
     open_pieces = np.empty(256, np.int32)
     top, following = 0, 0

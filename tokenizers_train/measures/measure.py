@@ -110,7 +110,7 @@ def _divide(part: int, whole: int) -> float | None:
 
 
 def encode_counted_words(encoder: Encoder, counts: WordCounts) -> EncodedWords:
-    """Encode each distinct word of a table of word counts once. The result has the order of the table."""
+    """Encode each distinct word of a table of word counts once. The words keep the order of the table."""
     words = counts["word"].combine_chunks() if counts.num_rows else pa.array([], pa.large_string())
     _, offsets = to_text_buffers(words)
     encoded = encoder.encode_sentences(words, offsets[:-1], offsets[1:])

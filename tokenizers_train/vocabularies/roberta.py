@@ -99,8 +99,8 @@ def build_config() -> dict[str, Json]:
 def build_special_tokens_map() -> dict[str, Json]:
     """Return the content of special_tokens_map.json for a RoBERTa vocabulary.
 
-    It maps names such as "cls_token" to RoBERTa's tokens. Its <mask> is an object with options, because it absorbs the
-    space before it.
+    It maps names such as "cls_token" to RoBERTa's tokens. The entry for <mask> is an object rather than a string: its
+    option `lstrip` is true, because the token absorbs the space before it.
     """
     mask = {"content": SPECIAL_TOKENS["mask"], "lstrip": True, "normalized": False}
     return {**_list_token_names(), "mask_token": {**mask, "rstrip": False, "single_word": False}}

@@ -207,7 +207,7 @@ class Vocabulary:
 
     @property
     def additional_special_tokens(self) -> tuple[str, ...]:
-        """The special tokens that have none of the five roles, in the order of their ids."""
+        """The special tokens other than pad, unk, cls, sep and mask, in the order of their ids."""
         named = set(self.special_tokens.values())
         special = {token["content"] for token in self.content["added_tokens"] if token["special"]} - named
         return tuple(sorted(special, key=self.find_id))

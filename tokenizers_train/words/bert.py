@@ -61,7 +61,8 @@ class BertWords:
     def settings(self) -> dict[str, Json]:
         """Settings of BERT's word rule that are part of the fingerprint of stored word counts.
 
-        They are `lowercase` and all options that differ from BERT's default.
+        The keys are `lowercase` and, only if they differ from BERT's defaults, `clean_text`, `handle_chinese_chars` and
+        `strip_accents`.
         """
         settings: dict[str, Json] = {"lowercase": self.lowercase}
         if not self.clean_text:
@@ -137,13 +138,13 @@ def build_word_buffer(num_bytes: int = 1 << 12) -> WordBuffer:
 
 
 def split_by_reference(words: BertWords, ranges: Ranges, state: Int64s, rules: WordRules) -> tuple[list[str], int]:
-    """Split the text between `state` and the next space or the end of the current range with `BertWords.split`.
+    """Split the text from the current position to the next space or the end of its range with `BertWords.split`.
 
     Args:
         words: The word rule.
-        ranges: The texts.
-        state: int64, the index of the current range, and the byte offset in the data. It is not changed.
-        rules: The character tables.
+        ranges: The texts, as byte ranges of `ranges.data`.
+        state: int64: the index of the current range, and the current byte offset in `ranges.data`. It is not changed.
+        rules: The character tables, which say what a space is.
 
     Returns:
         The words, and the byte offset at which the text that was split ends.

@@ -28,7 +28,11 @@ class WordRule(Protocol):
 
     @property
     def settings(self) -> dict[str, Json]:
-        """Settings of the word rule that are part of the fingerprint of stored word counts."""
+        """Settings of the word rule that are part of the fingerprint of stored word counts.
+
+        Each rule puts in what changes its words, by name, such as `lowercase`. Two rules with equal settings must split
+        every text in the same way.
+        """
 
     def split(self, text: str) -> list[str]:
         """Split a text into words with the Hugging Face tokenizers library, which defines the rule.

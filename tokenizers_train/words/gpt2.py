@@ -56,7 +56,7 @@ class Gpt2Words:
     def settings(self) -> dict[str, Json]:
         """Settings of GPT-2's word rule that are part of the fingerprint of stored word counts.
 
-        They are `pre_tokenizer`, which is "gpt2", and `add_prefix_space` if it is true.
+        The keys are `pre_tokenizer`, always "gpt2", and, only if it is true, `add_prefix_space`.
         """
         prefix: dict[str, Json] = {"add_prefix_space": True} if self.add_prefix_space else {}
         return {"pre_tokenizer": "gpt2", **prefix}

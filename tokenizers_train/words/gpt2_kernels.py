@@ -70,14 +70,14 @@ def prepend_space(data: Bytes, at: int, end: int) -> Bytes:
 
 @kernel
 def compute_plain_length(word: np.uint64, room: int) -> int:
-    """Return the length of the word at the start of these eight bytes, or 0 if `locate_word_end` must be called.
+    """Return the length of the word at the start of `word` in bytes, or 0 if `locate_word_end` must be called.
 
     The length may exceed `room` if the word reaches the end of the text. All kinds of words are checked without
     branching, because an unneeded check costs less than a mispredicted branch.
 
     Args:
-        word: Eight bytes, the first one lowest.
-        room: Number of these bytes that belong to the text.
+        word: Eight bytes of text. The first one is the lowest byte of the integer.
+        room: Number of bytes from the start of the word to the end of the text.
     """
     first = word & _BYTE
     lead = _ONE if first == BLANK else _ZERO
@@ -107,9 +107,9 @@ def locate_word_end(data: Bytes, at: int, end: int, classes: Bytes, has_assumed_
         data: The bytes of all texts, from `to_kernel_buffer`.
         at: Byte offset of the word.
         end: End of the text.
-        classes: The class of each code point (see `load_character_classes`).
-        has_assumed_space: Whether to assume a space before `at`, at which there must be no space. If the word is only
-            the assumed space, `at` is returned.
+        classes: uint8 [0x40000], the class of each code point: LETTER, NUMBER, SPACE or OTHER.
+        has_assumed_space: Whether to treat the text as if a space preceded `at`. The character at `at` must then not be
+            a space. If the word is only the assumed space, `at` is returned.
     """
     word = load8_padded(data, at)
     length = 0 if has_assumed_space else _measure_contraction(word, end - at)
@@ -184,7 +184,7 @@ def count_gpt2_words(
         data: The bytes of all texts, from `to_kernel_buffer`.
         starts: int64 [texts], the first byte of each text.
         ends: int64 [texts], the end of each text.
-        classes: The class of each code point (see `load_character_classes`).
+        classes: uint8 [0x40000], the class of each code point: LETTER, NUMBER, SPACE or OTHER.
         add_prefix_space: Whether to put a space before a text that does not begin with one.
         table: The word counts, which are incremented in place.
         position: int64 [2], the index of the current text, and the byte offset in the data, or `NOT_STARTED` for the

@@ -62,7 +62,7 @@ class SentencePieceWords:
     def settings(self) -> dict[str, Json]:
         """Settings of ALBERT's word rule that are part of the fingerprint of stored word counts.
 
-        They are `pre_tokenizer`, which is "metaspace", `lowercase` and `strip_accents`.
+        The keys are `pre_tokenizer`, always "metaspace", `lowercase` and `strip_accents` (both booleans).
         """
         return {"pre_tokenizer": "metaspace", "lowercase": self.lowercase, "strip_accents": self.strip_accents}
 

@@ -375,7 +375,10 @@ def _list_entries(table: WordTable, keys: UInt64s, entries: Int64s) -> int:
 
 @kernel
 def _get_second_key(table: WordTable, entry: Integer) -> np.uint64:
-    """Return bytes 8 to 15 of the word with this entry (see `_list_entries`) as a sort key."""
+    """Return bytes 8 to 15 of the word with this entry as a sort key, with the first of them in the highest byte.
+
+    `entry` is an index into `WordTable.short`, or -1 - n for long word n.
+    """
     if entry >= 0:
         return _swap_bytes(table.short[entry + _SECOND])
     return _swap_bytes(load8(table.pool, int(table.starts[-1 - entry]) + 8))
@@ -385,7 +388,7 @@ def _get_second_key(table: WordTable, entry: Integer) -> np.uint64:
 def _is_before(table: WordTable, one: Integer, other: Integer) -> bool:
     """Return whether one word sorts before another word with the same first eight bytes.
 
-    `one` and `other` are entries of two words in `table` (see `_list_entries`).
+    `one` and `other` are entries of two words: indices into `WordTable.short`, or -1 - n for long word n.
     """
     key, other_key = _get_second_key(table, one), _get_second_key(table, other)
     if key != other_key:
@@ -461,11 +464,11 @@ def _write_entries(
     data: Bytes,
     counts: Int64s,
 ) -> None:
-    """Write the words and counts of a table in the order of `entries` (see `_list_entries`).
+    """Write the words and counts of a table in the order of `entries`.
 
     Args:
         table: The table.
-        entries: int64 [words], one entry per word.
+        entries: int64 [words]: the index of a short word in `WordTable.short`, or -1 - n for long word n.
         offsets: int64 [words + 1], filled with the start of each word in `data`. offsets[0] must be zero.
         data: Filled with the concatenated bytes of all words.
         counts: int64 [words], filled with the count of each word.

@@ -186,7 +186,7 @@ class Checkpoints:
     """The checkpoints of a run. All processes must create one, and call its methods in the same order.
 
     Attributes:
-        kept_steps: The steps whose checkpoints are kept in addition to the newest ones.
+        kept_steps: The steps with checkpoints that are kept in addition to the newest ones.
         begun_at: The monotonic time at which the newest checkpoint was started, or, before the first one, at which this
             object was created.
     """

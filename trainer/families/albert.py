@@ -1,4 +1,4 @@
-"""ALBERT (Lan et al. 2020): small word embeddings, and one layer whose weights all layers share.
+"""ALBERT (Lan et al. 2020): small word embeddings, and one set of layer weights that all layers share.
 
 Dropout is 0 by default, as in version 2 of the published models. Version 1 (except xxlarge) has 0.1, which can be set.
 Dropout is also applied after the feed-forward part, as in the authors' code; transformers has none there.

@@ -193,8 +193,7 @@ class ClassHeadShape:
         activation: The activation after the dense layer.
         biases: True if the dense layer has biases.
         norm: True if a norm without bias follows.
-        pretrained: The name prefix of the pre-trained head whose dense layer (and norm) is reused; "" for random
-            weights.
+        pretrained: The name prefix of a pre-trained head, to reuse its dense layer (and norm); "" for random weights.
         dropout: The dropout probability; None to use the one for hidden states.
     """
 

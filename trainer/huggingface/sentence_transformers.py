@@ -136,7 +136,7 @@ def read_sentences(folder: Path, older: bool = False) -> SentenceFolder | None:
 
     Args:
         folder: The folder.
-        older: True to accept a folder whose encoder is in a subfolder.
+        older: True to accept a folder with the encoder in a subfolder.
 
     Raises:
         InputError: If a module or setting is not supported, or if the folder contains Python code.

@@ -75,7 +75,7 @@ class StoredTensor(NamedTuple):
 
 
 def adapt_checkpoint(checkpoint: Path, old: Vocabulary, new: Vocabulary, output: Path) -> int:
-    """Write a copy of a model whose embeddings fit a new vocabulary, and return the new number of embedding rows.
+    """Write a copy of a model with embeddings that fit a new vocabulary. Return the new number of embedding rows.
 
     The row of a new token is the mean of the rows of the old tokens that it consists of.
 
@@ -150,7 +150,7 @@ def write_weights(source: Path, target: Path, rows: Rows, before: int, size: int
     Args:
         source: The file to copy.
         target: The file to write.
-        rows: Maps the id of each new token to the rows whose mean becomes its row. All other added rows are zero.
+        rows: Maps the id of each new token to the rows that are averaged for its row. All other added rows are zero.
         before: The number of rows in the source.
         size: The number of rows to write.
 
@@ -287,7 +287,7 @@ def _copy(stream: IO[bytes], sink: IO[bytes], tensor: StoredTensor, rows: Rows, 
         stream: The source, at the tensor's first byte.
         sink: The target.
         tensor: The description of the tensor in the source.
-        rows: Maps the id of each new token to the rows whose mean becomes its row.
+        rows: Maps the id of each new token to the rows that are averaged for its row.
         size: The number of rows to write.
     """
     left = tensor.stop - tensor.start
@@ -308,7 +308,7 @@ def with_rows(numbers: npt.NDArray[Any], rows: Rows, size: int, bfloat: bool = F
 
     Args:
         numbers: The old rows. bfloat16 values are passed as uint16.
-        rows: Maps the id of each new token to the rows whose mean becomes its row.
+        rows: Maps the id of each new token to the rows that are averaged for its row.
         size: The number of rows of the result. Rows that are neither old nor new are zeros.
         bfloat: True if the values are bfloat16.
     """

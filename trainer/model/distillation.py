@@ -88,10 +88,10 @@ class DistilledModel(MaskedModel):
         return Macs(ours, theirs.count_macs(lengths) + theirs.count_vocabulary_head_macs(compared))
 
     def sum_losses(self, batch: Batch) -> Tensor:
-        """Sum the masked-token loss and the losses that compare student and teacher over a batch: float32 [terms, 2].
+        """Sum the masked-token loss and the two distillation losses over a batch: float32 [terms, 2].
 
-        Student and teacher differ in their token distributions and hidden states. Each row has a summed loss and the
-        number of correct predictions, which is 0 for these two losses.
+        The distillation losses compare the token distributions and the hidden states of student and teacher. Each row
+        has a summed loss and the number of correct predictions, which is 0 for distillation losses.
         """
         ours_TH = self.encoder(batch)
         masked_MH, words_VE = ours_TH.index_select(0, batch.points), self.encoder.embeddings.word.weight
@@ -163,7 +163,7 @@ def compute_divergence(
         theirs: The teacher's tensors, in the same order.
         counted_N: 1 for each token that counts, 0 for the others.
         temperature: The number by which logits are divided.
-        chunk: The number of tokens whose logits are held in memory at a time.
+        chunk: The number of tokens for which logits are held in memory at a time.
     """
     learns = torch.is_grad_enabled()
     summed = _Divergence.apply(*ours, *theirs, counted_N, temperature, chunk, learns)  # type: ignore[no-untyped-call]
@@ -195,7 +195,7 @@ class _Divergence(torch.autograd.Function):
             theirs_NE, their_words_VE, their_bias_V: The same tensors of the teacher.
             counted_N: 1 for each token that counts, 0 for the others.
             temperature: The number by which logits are divided.
-            chunk: The number of tokens whose logits are held in memory at a time.
+            chunk: The number of tokens for which logits are held in memory at a time.
             learns: True if gradients are needed.
         """
         summed = torch.zeros((), dtype=to_float32_or_more(ours_NE).dtype, device=ours_NE.device)

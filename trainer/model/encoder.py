@@ -175,7 +175,8 @@ class TransformerEncoder(nn.Module):
         Args:
             batch: The sequences.
             embedded_TE: Embeddings to use instead of the encoder's; None to compute them from the batch.
-            states: A list to which the result of `list_hidden_states` is appended; None if it is not needed.
+            states: A list to which the input of the first layer and the output of each layer are appended: layers + 1
+                tensors [T, H]. None if they are not needed.
         """
         hidden_TH: Tensor = self.embeddings(batch) if embedded_TE is None else embedded_TE
         if self.projection is not None:

@@ -302,5 +302,5 @@ def count_parameters(model: nn.Module) -> int:
 
 
 def select_state(prefix: str, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors whose names begin with a prefix, by their names without the prefix."""
+    """Return the tensors with names that begin with a prefix, by their names without the prefix."""
     return {name.removeprefix(prefix): tensor for name, tensor in state.items() if name.startswith(prefix)}

@@ -1,7 +1,7 @@
 """Objectives: the terms of a loss, what the heads read from an example, and by what each term is divided.
 
-An objective is a frozen dataclass whose fields are the keys of the recipe's `[model.objective]` table other than
-`kind`. To add one, write a file with such a class and add a row to `trainer.settings.model`, or publish the class in a
+An objective is a frozen dataclass. Its fields are the keys of the recipe's `[model.objective]` table other than `kind`.
+To add an objective, write a file with such a class and add a row to `trainer.settings.model`, or publish the class in a
 package with an entry point in `cloze.objectives`:
 
     [project.entry-points."cloze.objectives"]

@@ -299,7 +299,7 @@ class PhaseSettings:
     epochs:     instead of `steps`: number of passes over the shards
     batch:      number of examples of a step, over all processes and micro-batches
     batch_ramp: how the batch grows to `batch` in the first steps: `{ first = 32, steps = 1_000 }`
-    mask_rate:  share of tokens to mask, instead of the share set for the shards, whose masks must be dynamic. Held-out
+    mask_rate:  share of tokens to mask, instead of the share set for the shards. Their masks must be dynamic. Held-out
                 examples keep theirs, so that the losses of all phases can be compared
     shards:     name of the `[[shards]]` to read; None if there is only one
     mixture:    names of several `[[shards]]`, each with its weight (`{ wiki = 0.7, books = 0.3 }`: shares of the

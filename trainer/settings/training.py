@@ -170,7 +170,7 @@ class TrainingSettings:
 
     @property
     def mixed_shards(self) -> int | None:
-        """The number of neighboring shards whose examples are mixed, or None if all examples of an epoch are mixed."""
+        """The number of neighboring shards that are mixed, or None if all examples of an epoch are mixed."""
         return self.window if self.order == "windowed" else None
 
     def check_length(self, what: str, length: int) -> None:

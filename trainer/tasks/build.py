@@ -361,7 +361,7 @@ def read_judged_splits(place: Place, tasks: Manifest, of: str = OURS) -> JudgedS
     Args:
         place: The store.
         tasks: The manifest of the artifact.
-        of: The model whose scores are read: "model", "baseline" or "control".
+        of: Which model's scores to read: "model", "baseline" or "control".
 
     Returns:
         The scores, keyed by (task, seed, split name); {} if the artifact has no such model.

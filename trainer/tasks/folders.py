@@ -221,7 +221,7 @@ def _find_task(folder: Path, record: Mapping[str, Any]) -> Task:
 
 
 def describe_weights(folder: Path) -> dict[str, Json]:
-    """Compute size and digest of each weight file in a model folder, by relative path."""
+    """Compute the size and the digest of each weight file in a model folder, and return them by relative path."""
     paths = [folder / EXTRA_WEIGHTS, folder / WEIGHTS, *folder.glob(f"*/{WEIGHTS}")]
     return describe_files(folder, sorted(path.relative_to(folder).as_posix() for path in paths if path.is_file()))
 

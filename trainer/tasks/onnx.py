@@ -14,7 +14,7 @@ A task model can read padded rows like concatenated sequences, because padded ro
 Only attention, token positions and pooling differ. So each module with a `TransformerEncoder` is exported unchanged.
 
 Promise: the output folder only appears if its float32 files, given texts of several lengths that are padded to the
-longest, return the outputs of the model without padding. A model whose predictions do not fit into the outputs of a
+longest, return the outputs of the model without padding. A model with predictions that do not fit into the outputs of a
 file is refused. Integer weights use seven of the eight bits, with one scale per row of a matrix: CPUs without an
 instruction for sums of such products add them in 16 bits, which would overflow (onnxruntime: `reduce_range`).
 

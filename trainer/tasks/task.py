@@ -1,6 +1,6 @@
 """Tasks: what is read from a record, how an example becomes tokens, what is trained, and how predictions are scored.
 
-A task is a frozen dataclass whose fields are the settings of this kind of task. To add a kind, write a file with such a
+A task is a frozen dataclass. Its fields are the settings of this kind of task. To add a kind, write a file with such a
 class in `trainer/tasks/kinds` and add a line to `trainer.tasks.registry`, or publish the class in a package with an
 entry point in `cloze.tasks`:
 
@@ -114,7 +114,7 @@ class Task:
     kind:           the name of the kind
     builder:        "package.module:Class" of the model, which is called with the task and a `Pretrained` model
     version:        must be increased whenever the same settings and examples result in a different model
-    format:         format of files whose extension is ambiguous
+    format:         format of files with an ambiguous extension
     unit:           what each row of the model's outputs belongs to: a "sequence", a "point" or a "token"
     architecture:   the key under which model families list the Hugging Face class for this kind
     causal:         True if a token only attends to itself and to earlier tokens

@@ -197,7 +197,7 @@ def _iter_strings(value: Any, fields: Sequence[str], path: Path, number: int) ->
         value: The record, as parsed from JSON.
         fields: Names of the fields to read; empty for all.
         path: Path of the file, for the error message.
-        number: Number of the record, for the error message.
+        number: One-based number of the line or record, for the error message.
 
     Raises:
         InputError: If a named field is missing.
@@ -370,7 +370,7 @@ class RunTable:
     items: Int64s
 
     def find_items(self, run: Sequence[str]) -> list[int]:
-        """Return the indices of the items whose runs include this run's hash, in order.
+        """Return the indices of the items that contain a run with this hash, in order.
 
         Because of hash collisions, a returned item may contain a different run.
         """

@@ -321,7 +321,7 @@ def describe_failure(text: str, settings: RulesSettings, language: str = ENGLISH
     Args:
         text: The document.
         settings: The rules and their limits.
-        language: ISO 639 code of the language whose rules are applied.
+        language: ISO 639 code of the language. Its rules are applied.
 
     >>> describe_failure("Too short.", RulesSettings())
     '2 words'
@@ -374,7 +374,7 @@ def judge_texts(texts: pa.Array, settings: RulesSettings, languages: Sequence[st
 
 
 def judge_counts(counts: Counts, settings: RulesSettings, languages: Sequence[str]) -> Int16s:
-    """Apply the rules to rows whose counts have already been computed.
+    """Apply the rules to rows after their counts have been computed.
 
     Args:
         counts: Counts of the rows.

@@ -158,7 +158,7 @@ def _find_question(record: Any, path: Path, number: int) -> str:
     Args:
         record: The record, as parsed from JSON.
         path: Path of the file, for the error message.
-        number: Number of the line, for the error message.
+        number: One-based number of the line, for the error message.
 
     Raises:
         InputError: If the record has no such text.
@@ -362,7 +362,7 @@ class ScoreCut(NamedTuple):
     threshold: the minimum score
     kept:      number of documents kept
     total:     number of all documents
-    tied:      number of documents whose score equals the threshold
+    tied:      number of documents with a score equal to the threshold
     """
 
     threshold: int

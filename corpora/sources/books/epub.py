@@ -125,7 +125,7 @@ class Epub:
     date:        date of publication, as YYYY, YYYY-MM or YYYY-MM-DD
     rights:      statement of the license
     identifiers: all stated identifiers, such as an ISBN or a URL
-    hidden:      number of elements whose text the book does not display
+    hidden:      number of elements with text that the book does not display
     """
 
     paragraphs: list[str]

@@ -74,7 +74,7 @@ class Book(NamedTuple):
     rights:     statement of the book's license
     number:     number of the e-book at Project Gutenberg
     revision:   latest date in Gutenberg's header as a number, such as 20180114
-    hidden:     number of elements whose text the book does not display
+    hidden:     number of elements with text that the book does not display
     """
 
     paragraphs: list[str]

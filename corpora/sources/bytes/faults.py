@@ -70,9 +70,9 @@ def needs_memory(error: BaseException | None) -> bool:
 
 @contextmanager
 def explain_damage(path: Path) -> Iterator[None]:
-    """Convert errors about unreadable or damaged bytes (`READ_FAULTS`) in this block to InputError (a context manager).
+    """Convert errors caused by unreadable data (`READ_FAULTS`) in this block to InputError (a context manager).
 
-    The message of the InputError names the file at `path` and a remedy.
+    The message of the InputError names the file at `path` and suggests a remedy.
     """
     try:
         yield

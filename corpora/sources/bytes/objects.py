@@ -87,9 +87,7 @@ class ObjectPath(PosixPath):
         return self
 
     def is_file(self, *, follow_symlinks: bool = True) -> bool:
-        """Return True if the file exists.
-
-        There must be an object with exactly this address.
+        """Return True if there is an object with exactly this address. `follow_symlinks` has no effect.
 
         Raises:
             OSError: If the store does not answer.
@@ -100,9 +98,9 @@ class ObjectPath(PosixPath):
             raise _to_os_error(error, str(self)) from error
 
     def exists(self, *, follow_symlinks: bool = True) -> bool:
-        """Return True if the file exists.
+        """Return True if there is an object with exactly this address, as `is_file` does.
 
-        There must be an object with exactly this address.
+        `follow_symlinks` has no effect.
 
         Raises:
             OSError: If the store does not answer.
@@ -128,7 +126,7 @@ class ObjectPath(PosixPath):
             raise _to_os_error(error, str(self)) from error
 
     def join_name(self, name: str) -> "ObjectPath":
-        """Return the path of the object whose name, relative to this prefix, is `name`. It may contain slashes."""
+        """Return the path of the object called `name` relative to this prefix. The name may contain slashes."""
         return build_object_path(replace(self.address, pieces=(*self.address.pieces, *name.split("/"))))
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
@@ -239,7 +237,9 @@ class ObjectReader(io.RawIOBase):
         return self._read(max(0, self.size - self._position))
 
     def readinto(self, buffer: "WriteableBuffer") -> int:
-        """Fill a buffer with the next bytes, and return their number. The buffer is not filled only at the end.
+        """Read the next bytes into a buffer, and return their number.
+
+        The buffer is filled completely, except at the end of the object.
 
         Raises:
             OSError: If the store does not answer.

@@ -204,9 +204,12 @@ class MemberPath(PosixPath):
         return False
 
     def is_file(self, *, follow_symlinks: bool = True) -> bool:
-        """Return True if the file exists.
+        """Return True if the archive has a member with this name, and False if it has none or cannot be read.
 
-        The archive must be readable and have a member with this name.
+        `follow_symlinks` has no effect.
+
+        Raises:
+            OSError: If the archive exists but cannot be opened.
         """
         try:
             return self.member in _read_list(self.archive)[0]
@@ -214,9 +217,12 @@ class MemberPath(PosixPath):
             return False
 
     def exists(self, *, follow_symlinks: bool = True) -> bool:
-        """Return True if the file exists.
+        """Return True if the archive has a member with this name, as `is_file` does.
 
-        The archive must be readable and have a member with this name.
+        The result is False if the archive has none or cannot be read. `follow_symlinks` has no effect.
+
+        Raises:
+            OSError: If the archive exists but cannot be opened.
         """
         return self.is_file()
 

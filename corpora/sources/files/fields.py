@@ -26,7 +26,7 @@ REQUIRED = ("text", "key")  # if they are asked for
 
 
 def with_text(fields: Fields) -> dict[str, Names]:
-    """Return a map of fields to names. If it has no text field, add one whose name is "text"."""
+    """Return a map of fields to names. If it has no text field, add one named "text"."""
     return {"text": "text", **fields}
 
 

@@ -62,7 +62,7 @@ class TextColumns:
     """The names of the columns that contain the text, and of other columns that may be useful.
 
     names:   names of the text columns; a file's text is in the first one of them that the file has
-    files:   for each of these names, the number of files whose text is in this column, by file extension
+    files:   for each of these names, the number of files with their text in this column, by file extension
     others:  other columns that contain text in all files
     keys, dates, groups: columns that all files have and that may be the record's key, date or group
     without: files that have records but no text, with their columns
@@ -212,7 +212,7 @@ def _describe_columns(
     Args:
         heads: The beginnings of all files that were read.
         names: Names of the text columns.
-        without: Those of `heads` whose files have records but no text.
+        without: Those of `heads` from files that have records but no text.
         seen: Hashes of the distinct values of each column.
     """
     endings: dict[str, Counter[str]] = {name: Counter() for name in names}

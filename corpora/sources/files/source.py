@@ -279,7 +279,7 @@ class FilesSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BadZip:
-    """The format used for a zip archive whose members cannot be listed.
+    """The format used for a zip archive if its members cannot be listed.
 
     Reading the file raises an error that explains why.
     """

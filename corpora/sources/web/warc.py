@@ -180,7 +180,7 @@ class WarcHead:
 
 
 def read_archive(path: Path, start: int, stop: int, max_bytes: int, tally: Tally) -> Iterator[CutRecord]:
-    """Yield the WARC records of a slice of an archive: those whose gzip member begins in the slice.
+    """Yield the WARC records of a slice of an archive: those in gzip members that begin in the slice.
 
     A plain archive is read whole.
 

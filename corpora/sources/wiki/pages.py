@@ -95,7 +95,7 @@ class SiteInfo:
 
     @property
     def hidden_namespaces(self) -> frozenset[str]:
-        """Lower-case names of the wiki's namespaces for files and categories, whose links are not rendered."""
+        """Lower-case names of the wiki's namespaces for files and categories. Links to them are not rendered."""
         return frozenset(name.lower() for name, number in self.namespaces.items() if number in HIDDEN_NAMESPACES)
 
     @property

@@ -108,7 +108,7 @@ class WikipediaSource:
     """The `[[source]]` table of kind "wikipedia".
 
     path:           a dump, a folder of dumps, or a glob; all dumps are of one wiki (a dump's index is next to it)
-    namespaces:     numbers of the namespaces whose pages become documents
+    namespaces:     numbers of the namespaces to read pages from
     drop:           kinds of pages to drop: "redirect", "disambiguation", "list", "stub"
     lists:          "sentences" keeps list items of six or more words, "drop" removes all list items
     math:           formulas in TeX: "placeholder" replaces them, "tex" keeps their TeX, "drop" removes them

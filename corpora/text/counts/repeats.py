@@ -25,13 +25,16 @@ _EMPTY = np.uint64(0)
 
 @kernel
 def count_ngrams(words: int, scratch: Scratch, use: int, out: Int64s) -> int:
-    """Write the character counts of repeated runs of 2 to 10 words (see `Counts`) to `out`.
+    """Write how many characters are in repeated runs of 2 to 10 words to `out`.
 
     Args:
         words: Number of words in the document.
         scratch: Scratch memory, filled by `scan` with the document's words. Its `keys` are overwritten.
-        use: The number that was given to the last use of the hash table `scratch.slots`.
-        out: int64 [9], one entry for each run length, from 2 to 10.
+        use: Running number of the last use of the hash table `scratch.slots`. Entries with an older number count as
+            empty, so that the table need not be cleared.
+        out: int64 [9], one entry for each run length, from 2 to 10. Up to 4 words, it is the number of characters in
+            the most common run times its occurrences; from 5 words on, the number of characters covered by repetitions
+            of earlier runs. It must contain zeros, because entries for runs longer than all repeated ones are left.
 
     Returns:
         The new value of `use`.

@@ -112,9 +112,10 @@ def _mark(data: Bytes, start: int, stop: int, marks: Bytes, colon_bytes: tuple[i
 
 @kernel
 def find_colon_bytes(manner: int) -> tuple[int, int]:
-    """Return two bytes that can end a sentence in a language: first ":" or space, then ";". 10 means none.
+    """Return the bytes of the colon and the semicolon if they can end a sentence in a language, otherwise 10 (newline).
 
-    `manner` is the sum of bit flags in `Language.manner`.
+    The first byte is a space instead in Thai and Lao, in which a space can end a sentence. `manner` is the sum of bit
+    flags in `Language.manner`.
     """
     return 58 if manner & COLON else 32 if manner & SPACED else 10, 59 if manner & SEMICOLON else 10
 

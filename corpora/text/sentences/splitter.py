@@ -298,7 +298,7 @@ def find_kind(word: str, language: Language) -> int:
 
 
 def skip_classes(text: str, at: int, kinds: tuple[int, ...]) -> int:
-    """Return the first index at or after `at` whose character is not in one of the classes `kinds`."""
+    """Return the first index at or after `at` of a character that is in none of the classes `kinds`."""
     while at < len(text) and classify_character(text[at]) in kinds:
         at += 1
     return at
@@ -315,8 +315,8 @@ def sentence_offsets(
     Args:
         data: UTF-8 bytes of all rows.
         offsets: int64 `(n + 1,)`: row i is data[offsets[i]:offsets[i + 1]].
-        languages: The ISO 639 code of each row, or None for a row whose language is uncertain. If None, all languages
-            are uncertain. Otherwise it must have one entry for each row (AssertionError).
+        languages: The ISO 639 code of each row, or None if the row's language is uncertain. If None, all languages are
+            uncertain. Otherwise it must have one entry for each row (AssertionError).
 
     Returns:
         Starts, ends and rows, all int64. Sentence j is data[starts[j]:ends[j]]. Row i has the sentences from rows[i] up

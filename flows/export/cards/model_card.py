@@ -89,7 +89,7 @@ class CardFacts:
 
     @property
     def start_model(self) -> str:
-        """The name of the model whose weights training started from, or "" if it started from random weights."""
+        """The name of the model that training started from, or "" if it started from random weights."""
         recipe = self.provenance.recipe if self.provenance is not None else None
         start = recipe.model.settings.start if recipe is not None and recipe.model is not None else None
         return Path(start).name if start else ""

@@ -114,7 +114,7 @@ def judge_sources(recipe: Recipe, lock: Lock, planned: Sequence[PlannedStage]) -
 
 
 def _split_files(entry: SourceEntry, lock: Lock, states: Sequence[str]) -> tuple[list[RawFile], list[RawFile]]:
-    """Return a source's raw files in two lists: those whose documents are already in the store, and the others.
+    """Return a source's raw files in two lists: those with documents already in the store, and the others.
 
     Args:
         entry: The source.
@@ -134,7 +134,7 @@ def _judge_sample(entry: SourceEntry, sample: SourceSample, old_bytes: int, new_
     Args:
         entry: The source and its filter settings.
         sample: Records of the source.
-        old_bytes: Size of the raw files whose documents are in the store.
+        old_bytes: Size of the raw files with documents in the store.
         new_bytes: Size of the other raw files.
     """
     settings, inputs, records = entry.documents, read_inputs(entry.documents), [*sample.sampled]

@@ -70,7 +70,7 @@ def compute_training_work(
         entry: The model and the settings of its training.
         recipe: The recipe. The training phases read its shard sets.
         vocabulary_size: Number of tokens in the vocabulary.
-        to_train_on: Number of tokens in each shard set, by name. Needed for phases whose length is given in epochs.
+        to_train_on: Number of tokens in each shard set, by name. Needed for phases with a length given in epochs.
     """
     model = _ModelSize(entry, vocabulary_size)
     lengths = {shards.name: shards.settings.length for shards in recipe.shards}

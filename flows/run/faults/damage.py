@@ -7,7 +7,7 @@ checked as they are read, so damage there is treated the same way: first the inp
 files are not read unless they are what the lock says. Files that `cloze verify` has listed in the store
 (`read_damage_list`) are marked from the start, and taken off the list when they are built again.
 
-The record of a part whose files are whole is written again from these files, and nothing is built.
+If the files of a part are whole, its record is written again from these files, and nothing is built.
 
 Damage that cannot be repaired ends the run: a file that belongs to no stage of this run, and one that was built again
 and is damaged once more.

@@ -89,7 +89,7 @@ def refuse_bad_sources(
         judged: The sources of all generations (the raw files that one run added) with their documents, oldest first.
         samples: The recipe's `privacy.samples`, for the texts shown in the message.
         tell: Called with a warning about each source that is too small to stop the run.
-        accepted: One-based number of the last generation whose damage was accepted. Damage is not checked up to this
+        accepted: One-based number of the last generation with accepted damage. Damage is not checked up to this
             generation.
 
     Raises:
@@ -154,7 +154,7 @@ def _find_damage(place: Place, judged: Sequence[JudgedSource], accepted: int) ->
     Args:
         place: The store.
         judged: The sources of all generations (the raw files that one run added), oldest first.
-        accepted: One-based number of the last generation whose damage was accepted. Generations up to this one are not
+        accepted: One-based number of the last generation with accepted damage. Generations up to this one are not
             checked.
     """
     found, counts = list[tuple[JudgedSource, str]](), dict[str, list[Counter[str]]]()

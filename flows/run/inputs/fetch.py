@@ -86,8 +86,8 @@ def fetch_recipe(
         progress: Called during each download with the file's name, the bytes received, and the file's size (None if
             unknown).
         patience: Time limits and retries of requests; None for the defaults.
-        given_folders: Names of sources whose folder was set by the user instead of the recipe. Such a folder may be
-            outside `root`.
+        given_folders: Names of sources with a folder that was set by the user instead of the recipe. Such a folder may
+            be outside `root`.
 
     Raises:
         InputError: If there is no table, a folder is outside `root` or used twice, or files could not be downloaded.

@@ -362,7 +362,7 @@ def _find_strict_rules(
 
     Args:
         texts: The texts, an Arrow array of strings.
-        languages: The code of the language whose rules are applied to each text.
+        languages: The language code of each text, which selects the rules to apply.
         settings: Settings of the rules.
 
     Returns:

@@ -113,7 +113,7 @@ def describe_set_aside(set_aside: Iterable[SetAside]) -> str:
 
 
 def describe_guesses(recipe: Recipe, resolved: ResolvedLock) -> list[str]:
-    """Return a line for each source whose text field was guessed: the field's name, and how to choose another field.
+    """Return a line for each source with a guessed text field: the field's name, and how to choose another field.
 
     Args:
         recipe: The recipe.

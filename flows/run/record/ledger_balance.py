@@ -118,7 +118,7 @@ class Accounts:
 
     @property
     def wrong(self) -> list[str]:
-        """Descriptions of the steps and comparisons whose counts do not add up."""
+        """Descriptions of the steps and comparisons with counts that do not add up."""
         items: list[StepAccount | Edge] = [*self.steps, *self.edges]
         return [str(item) for item in items if not item.balances]
 
@@ -556,7 +556,7 @@ def describe_surface(name: str, at_least: float) -> str:
 
     Args:
         name: Name of the shard set in the recipe; "" if it is the only one.
-        at_least: Lower bound of the share (0 to 1) of examples whose label is guessed correctly.
+        at_least: Lower bound of the share (0 to 1) of correctly guessed labels.
     """
     return (
         f"{f'shards/{name}' if name else 'shards'}: the labels of at least {at_least:.0%} of the examples are guessed "
@@ -584,7 +584,7 @@ def explain_no_examples(name: str, shards: Manifest) -> str | None:
 
 
 def list_warnings(shards: Manifest) -> list[str]:
-    """List the warnings about a shard set that has no training examples, or whose examples omit much of the text.
+    """List the warnings about a shard set that has no training examples or that omits much of the text.
 
     Args:
         shards: Manifest (description) of the shard set.

@@ -230,8 +230,8 @@ def find_release_before(place: Place, recipe: str, moment: str) -> Release | Non
 def find_last_answered(place: Place, recipe: str, name: str, answer_kind: str, generations: int) -> int:
     """Return the number of the last generation (raw files that one run added) with released predictions.
 
-    The number is taken from the newest release of the recipe whose predictions cover fewer than `generations`
-    generations. As a result, a released run that is repeated makes predictions for the same documents again.
+    The number is taken from the newest release of the recipe with predictions for fewer than `generations` generations.
+    As a result, a released run that is repeated makes predictions for the same documents again.
 
     Args:
         place: The store.
@@ -313,7 +313,7 @@ def roll_back(place: Place, name: str, to: int | None, reason: str) -> Release:
     Args:
         place: The store.
         name: Name of the release.
-        to: Number of the earlier release. If None, the last one whose artifacts differ from the current ones.
+        to: Number of the earlier release. If None, the last one with artifacts that differ from the current ones.
         reason: Why the user rolls back.
 
     Raises:
@@ -330,7 +330,7 @@ def roll_back(place: Place, name: str, to: int | None, reason: str) -> Release:
 
 
 def _find_earlier(place: Place, now: Release) -> Release:
-    """Return the last release of the same name whose artifacts differ from those of the current release.
+    """Return the last release of the same name with artifacts that differ from those of the current release.
 
     Args:
         place: The store.

@@ -397,7 +397,7 @@ def iter_newest_runs(place: Place, tell: Callable[[str], None] = print_to_stderr
 
     Args:
         place: The store.
-        tell: Called with a line to print for each skipped run, and for each run whose start time is in the future,
+        tell: Called with a line to print for each skipped run, and for each run with a start time in the future,
             because its position may be wrong.
     """
     for record in iter_readable_runs(place, reversed(list_run_ids(place)), tell):
@@ -447,7 +447,10 @@ def is_ahead(record: RunRecord) -> bool:
 
 
 def describe_clock_gap(record: RunRecord) -> str:
-    """Build the beginning of a sentence that says that a run's start time is in the future, without a full stop."""
+    """Return "The run ID began at TIME, which is yet to come by this machine's clock", without a full stop.
+
+    The caller has checked that the start time is in the future, and appends to the sentence.
+    """
     return f"The run {record.run_id} began at {record.started}, which is yet to come by this machine's clock"
 
 

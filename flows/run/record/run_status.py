@@ -275,7 +275,7 @@ def list_runs(
 
     Args:
         place: The store.
-        recipe: Name of the recipe whose runs are listed. If None, the runs of all recipes are listed.
+        recipe: Name of a recipe, to list only its runs. If None, the runs of all recipes are listed.
         limit: Maximum number of runs. If None, all runs are listed.
         tell: Called with a line to print for each damaged record. Such records are skipped.
     """

@@ -258,7 +258,7 @@ def _has_same_answers(ours: JudgedSplits, theirs: JudgedSplits, key: tuple[str, 
 
 
 def compute_worse_chances(place: Place, after: Sequence[Manifest], before: Sequence[Manifest]) -> dict[str, float]:
-    """Compute a p-value for each task whose first metric decreased: the probability of such a decrease by chance.
+    """Compute the p-value of each decrease of a task's first metric: the probability of such a decrease by chance.
 
     Args:
         place: The store.

@@ -241,9 +241,10 @@ class PlainText:
         return cut or Chunk(range(a.start, rest[size - 1].stop), range(0), reason="without_partner")
 
     def _cut_head(self, anchor: int, a: range, most: range, key: int) -> Chunk | None:
-        """Build an example text from `a` and the longest usable beginning of `most`, or return None if there is none.
+        """Build an example from segment A and the longest usable beginning of `most`, or return None if there is none.
 
-        The longest beginning is tried first, then half of it, and so on.
+        A beginning is usable as segment B if another document has a text of the same length that can replace it in a
+        negative example. The longest beginning is tried first, then half of it, and so on.
 
         Args:
             anchor: Index of the document that contains both ranges.

@@ -54,7 +54,8 @@ def count_runs(
 ) -> None:
     """Count the runs of consecutive whole sentences with at most `max_length` tokens, by length.
 
-    A run that begins with the first sentence of a document is not counted, because no true B begins there.
+    A run that begins with the first sentence of a document is not counted, because segment B of a pair from one
+    document never begins there.
 
     Args:
         sentences: int64 [sentences + 1], the start of each sentence in the tokens.

@@ -71,7 +71,7 @@ def build_finding(case: str, where: str, *, stops: bool | None = None, **values:
     Args:
         case: The key of the wording. The part before a slash is the name of the finding.
         where: The file and lines concerned.
-        stops: True if the finding stops a command. Only used for wordings whose severity is "either".
+        stops: True if the finding stops a command. Only used for wordings with the severity "either".
         **values: The values for the placeholders of the wording.
 
     Raises:

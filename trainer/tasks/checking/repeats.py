@@ -101,7 +101,8 @@ def _find_repeated_ids(file: CheckedFile) -> Iterator[DataFinding]:
 def _find_repeats_across(file: CheckedFile, earlier: CheckedFile, learnt: bool) -> Iterator[DataFinding]:
     """Yield findings for rows of a file that also occur in an earlier file.
 
-    `learnt` is True if the earlier file is the training file.
+    `learnt` is True if the earlier file is the training file. Only then can a finding stop a command, and only then are
+    files with the same rows and shared texts, such as contexts, reported too.
     """
     rows = np.flatnonzero(np.isin(file.keys, earlier.keys)).tolist()
     share = len(rows) / max(1, len(file))

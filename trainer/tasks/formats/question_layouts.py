@@ -211,7 +211,8 @@ def read_race(settings: FileSettings, _: Roles) -> Iterator[LineRecord]:
     """Yield the questions of RACE from one file, or from all `.txt` files below a folder, sorted by path.
 
     The line number of a question is its position within its file, from 1. An unusable file or question is yielded as
-    `Unusable`, whose `where` names it. The value `level` is "middle", "high" or None, depending on the path and the id.
+    `Unusable`, and its `where` names it. The value `level` is "middle", "high" or None, depending on the path and the
+    id.
     """
     root = Path(settings.path)
     for file in sorted(root.rglob("*.txt")) if root.is_dir() else [root]:

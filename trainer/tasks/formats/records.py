@@ -87,7 +87,7 @@ class FileSettings:
                   such as `answers.text.0`; the default is the column of the same name
     max_unusable: largest share of records that may be unusable; if it is exceeded, the file is rejected
 
-    A role that begins with KEEP_PREFIX stands for a column whose values are copied to the output.
+    A role that begins with KEEP_PREFIX stands for a column that is copied to the output.
     """
 
     path: str

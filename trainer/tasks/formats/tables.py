@@ -103,7 +103,7 @@ def _guess_delimiter(lines: list[str], names: set[str]) -> str:
 
 
 def read_text_lines(settings: FileSettings, wanted: Roles) -> Iterator[LineRecord]:
-    """Yield the number of each line of a `.txt` that is not blank, and the line as the value of the needed role."""
+    """Yield the number of each nonblank line of a `.txt` file, and the line as the value of the one needed role."""
     [role] = wanted.needed
     for number, line in number_lines(settings.path):
         if line.strip():

@@ -50,7 +50,7 @@ def read_conll(settings: FileSettings, _: Roles) -> Iterator[LineRecord]:
 
     The columns of `words` and `tags` can be set as numbers, counted from 1 or, from the end, from -1. The defaults are
     the first and the last column. Records have the roles in SENTENCE_ROLES and the number of their first line.
-    Sentences whose lines differ in their number of columns are yielded as `Unusable`.
+    Sentences with lines that differ in their number of columns are yielded as `Unusable`.
     """
     words, tags = (_find_column(settings, role, column) for role, column in (("words", 1), ("tags", -1)))
     for lines, marks in _read_conll_sentences(settings.path):
@@ -82,7 +82,7 @@ def read_conllu(settings: FileSettings, _: Roles) -> Iterator[LineRecord]:
 
     The columns of `words` and `tags` can be set as CoNLL-U names or as numbers from 1; the defaults are `form` and
     `upos`. Multiword ranges and empty nodes are skipped. If a tag of a sentence is `_`, the sentence has no tags.
-    Sentences whose lines differ in their number of columns are yielded as `Unusable`.
+    Sentences with lines that differ in their number of columns are yielded as `Unusable`.
     """
     words, tags = (_find_column(settings, role, at, UD_COLUMNS) for role, at in (("words", 2), ("tags", 4)))
     for lines, marks in _read_conll_sentences(settings.path, comments=True):

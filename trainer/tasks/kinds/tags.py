@@ -74,7 +74,7 @@ class _Spans(NamedTuple):
 def compute_span_scores(gold: Sequence[Sequence[str]], answers: Sequence[Sequence[str]]) -> dict[str, float]:
     """Compute `precision`, `recall` and `f1` of spans, and `token_accuracy`, the fraction of correctly tagged tokens.
 
-    A rate whose denominator is zero is 0.
+    A rate is 0 if its denominator is 0.
 
     Args:
         gold: The correct tags of each sentence.
@@ -506,7 +506,7 @@ class TagsTask(Task):
             run: The indices of the sentences to tag.
             pieces: The tokens of each example.
             numbers: The tag indices of each example; None to build items without labels.
-            encoder: The encoder, whose maximum length is the length of a window.
+            encoder: The encoder. Its maximum length is the length of a window.
         """
         starts = np.cumsum([0, *(len(pieces[number].ids) for number in text)])
         offsets = dict(zip(text, starts.tolist(), strict=False))

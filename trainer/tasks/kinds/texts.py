@@ -57,7 +57,7 @@ class Rates(NamedTuple):
 def compute_rates(right: int, answered: int, gold: int) -> Rates:
     """Compute precision, recall and F1 from the numbers of correct, predicted and gold items.
 
-    A rate whose denominator is zero is 0.
+    A rate is 0 if its denominator is 0.
 
     >>> compute_rates(2, 4, 2)
     Rates(precision=0.5, recall=1.0, f1=0.6666666666666666)
@@ -374,7 +374,7 @@ class TextTask(Task):
         """Convert the values of a text's additional columns to a vector: float32 [1, N].
 
         It contains standardized numbers, then one-hot categories. A category that did not occur in training is all
-        zeros. A number whose column is constant in training becomes 0.
+        zeros. A number in a column that is constant in training becomes 0.
         """
         numbers, kinds = values[: len(self.numeric)], values[len(self.numeric) :]
         standard = [
@@ -708,7 +708,7 @@ class NumberTask(StudentTask):
         return {"gold": example.label}
 
     def to_config(self) -> Mapping[str, Any]:
-        """Return the keys of `config.json` for a model whose single output is a number."""
+        """Return the keys of `config.json` for a model with one output, a number."""
         return {"problem_type": "regression", "id2label": {"0": "score"}, "label2id": {"score": 0}}
 
     @classmethod

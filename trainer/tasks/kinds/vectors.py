@@ -372,6 +372,8 @@ class SimilarityTask(VectorTask):
     def make_example(self, values: Mapping[str, Any], labelled: bool) -> VectorExample:
         """Build an example from two texts to compare, and from their negatives and label if they have any.
 
+        `values` needs `text` and `second`. `label` is optional, and is only read if `labelled` is True.
+
         Raises:
             Unusable: If a text or a label has the wrong type.
         """

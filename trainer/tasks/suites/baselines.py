@@ -337,9 +337,9 @@ def predict_by_words(
 ) -> Sequence[Prediction] | None:
     """Compute the predictions of the bag-of-words baseline.
 
-    They come from a linear model of words; for tags they are the most frequent tag of each word, and for vectors and
-    choices the cosines of words. Return None if the kind of task has no such baseline, or too many classes to fit it in
-    a limited time.
+    Classes and numbers are predicted by a linear bag-of-words model, and tags as each word's most frequent tag. A
+    choice is scored by its cosine similarity to the question, and the vector of a text contains hashed word counts.
+    Return None if the kind of task has no such baseline, or too many classes to fit it in a limited time.
 
     Args:
         task: The task, fitted to the training examples.

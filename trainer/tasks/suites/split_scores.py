@@ -224,7 +224,7 @@ def _build_tag_rows(task: TagsTask, examples: Sequence[Example], predictions: Se
 def _build_mean_rows(
     task: Task, examples: Sequence[Example], predictions: Sequence[Prediction], scores: Mapping[str, float]
 ) -> dict[str, Any]:
-    """Build the row fields of a task whose examples have separate scores.
+    """Build the row fields of a task with a separate score for each example.
 
     A row has the scores of one example. Metrics that are not the mean of these scores are omitted.
     """
@@ -322,8 +322,8 @@ def run_paired_randomization(
 ) -> Comparison:
     """Test whether two systems differ on the same examples, by approximate randomization (Noreen 1989; Yeh 2000).
 
-    Each round swaps the two systems on about half of the rows. The p-value is (1 + the number of rounds whose
-    difference is at least as large as the observed one) / (1 + rounds). It is never 0, and it is 1 if the scores are
+    Each round swaps the two systems on about half of the rows. The p-value is (1 + the number of rounds with a
+    difference at least as large as the observed one) / (1 + rounds). It is never 0, and it is 1 if the scores are
     equal.
 
     Args:

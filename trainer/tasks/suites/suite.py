@@ -372,7 +372,7 @@ Ids = Sequence[Any]
 def score_groups(
     name: str, file: FileSettings, ids: Ids, examples: Sequence[Example], predictions: Sequence[Prediction]
 ) -> dict[str, Any]:
-    """Score a set whose examples form groups, which are the options of a question or the candidates for a gap.
+    """Score a set of examples that form groups: the options of a question, or the candidates for a gap.
 
     Args:
         name: The published set. Returns {} unless it is MultiRC or ReCoRD.

@@ -1,9 +1,9 @@
 """The result table of a suite: for every split and metric, the median over seeds, its interval and the baselines.
 
-The median run of a task is the run whose score on dev, by the first metric, is the median over all seeds. If there are
-two middle runs, it is the one with the lower score. Intervals and tests use its examples. The mean over tasks is
-defined as in GLUE and SuperGLUE (Wang et al. 2018, section 4): the metrics of each task are averaged first, over the
-sets that count as one task (MNLI matched and mismatched), and then over all tasks.
+The median run of a task is the run with the median score on dev over all seeds, by the first metric. If there are two
+middle runs, it is the one with the lower score. Intervals and tests use its examples. The mean over tasks is defined as
+in GLUE and SuperGLUE (Wang et al. 2018, section 4): the metrics of each task are averaged first, over the sets that
+count as one task (MNLI matched and mismatched), and then over all tasks.
 
 Cost: an interval takes 1,000 draws, and a test between two models 10,000. For 10,000 examples with one class each, that
 takes 1 s and, for accuracy, 0.4 s.

@@ -113,7 +113,12 @@ def _iter_raw_rows(package: Package, part: str, rows: "_RowReader") -> Iterator[
 
 
 def _build_sheet(number: int, name: str, rows: Iterator["_RawRow"]) -> Worksheet:
-    """Build a sheet from its number, its name and its nonempty rows. The first rows may name the columns."""
+    """Build a sheet from its one-based number, its name and its nonempty rows.
+
+    The names of the columns are in the header row: the first of the first 20 rows that has more than half as many cells
+    as the fullest of them, sometimes together with the row below it (see `_name_columns`). Rows before it are omitted.
+    A column without a name is called "column 3", for example.
+    """
     head = []
     for row in rows:
         head.append(row)
@@ -442,7 +447,7 @@ class _RowReader(Handler):
 
 
 def _is_hidden(attributes: dict[str, str], size: str) -> bool:
-    """Return True for a row or column whose XML attributes hide it, or whose `size` ("ht" or "width") is zero."""
+    """Return True if a row or column is hidden by its XML attributes, or if its `size` ("ht" or "width") is zero."""
     return attributes.get("hidden") in YES or attributes.get(size) in NO_SIZE
 
 

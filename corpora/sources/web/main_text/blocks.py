@@ -181,7 +181,7 @@ def compute_means(values: Float32s) -> Float32s:
 
 @kernel
 def _find_constant_rows(values: Float32s) -> Bools:
-    """Return a bool array that is True for each row whose values are all equal."""
+    """Return a bool array that is True for each row in which all values are equal."""
     is_one = np.ones(values.shape[0], np.bool_)
     for row in range(values.shape[0]):
         for number in values[row]:

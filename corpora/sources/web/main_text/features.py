@@ -264,7 +264,9 @@ def carry_down_plain(
         prose_sizes: Number of characters of prose in each element (`prose` in `carry_down`).
 
     Returns:
-        For each element, a list of five numbers: its column of the array `carried` that the kernel fills.
+        For each element, a list of five numbers: its depth; the marks of the element and its ancestors; and the index
+        of the nearest element (itself or an ancestor) with marks against main text, with marks for main text, and with
+        equal siblings. An index is -1 if there is no such element.
     """
     rows = [[0, 0, -1, -1, -1]]
     for at, parent in enumerate(parents[1:], 1):

@@ -413,7 +413,9 @@ def count_characters_plain(text: str) -> list[int]:
     """Count the characters of one string as `count_characters` does, for tests.
 
     Returns:
-        The eight numbers that `count_characters` writes to the string's column of `counts`. The last one is exact.
+        The numbers of capitals and digits (both in the first 100 characters), commas, sentence ends, spaces, line
+        breaks and wide characters, and whether `OPENING` matches. `count_characters` only finds out whether `OPENING`
+        may match.
     """
     head = [category(character) for character in text[:HEAD_CHARACTERS]]
     counts = [sum(CATEGORIES.get(each) == kind for each in head) for kind in (CAPITAL, DIGIT)]

@@ -285,7 +285,7 @@ class _Builder:
         return (html.find(">", at) + 1) or len(html)
 
     def skip_raw(self, html: str, name: str, attributes: str, start: int, stop: int) -> int:
-        """Return the position after an element whose content is not text, such as a script.
+        """Return the position after an element with content that is not text, such as a script.
 
         The content of `<title>` and of data scripts is stored in the tree.
 

@@ -31,7 +31,7 @@ def _build_reader(hidden: frozenset[str]) -> Callable[[re.Match[str]], str]:
 def _show_link(match: re.Match[str], hidden: frozenset[str]) -> str:
     """Return the rendered text of a matched link: its label or target, or "" for files, categories and other languages.
 
-    `hidden` contains the lower-case names of the namespaces whose links are not rendered.
+    `hidden` contains the lower-case names of namespaces. Links to them are not rendered.
     """
     target, bar, label = match[1].partition("|")
     target = target.strip()
@@ -67,7 +67,7 @@ def show_links(text: str, hidden: frozenset[str] = DROPPED_NAMESPACES) -> str:
 
     Args:
         text: Wikitext.
-        hidden: Lower-case names of the namespaces whose links are not rendered.
+        hidden: Lower-case names of namespaces. Links to them are not rendered.
     """
     return _LINK.sub(_build_reader(hidden), "".join(_PLAIN_LINK.split(text)))
 
@@ -77,6 +77,6 @@ def show_loose_links(text: str, hidden: frozenset[str] = DROPPED_NAMESPACES) -> 
 
     Args:
         text: Wikitext.
-        hidden: Lower-case names of the namespaces whose links are not rendered.
+        hidden: Lower-case names of namespaces. Links to them are not rendered.
     """
     return _LOOSE_LINK.sub(_build_reader(hidden), text)

@@ -196,7 +196,7 @@ class WikitextSettings:
     Attributes:
         math: How formulas in TeX are handled: "placeholder" replaces them, "tex" keeps their TeX, "drop" removes them.
         lists: "sentences" keeps list items of six words and more, "drop" removes all list items.
-        hidden: Lower-case names of the namespaces whose links are not rendered, such as files and categories.
+        hidden: Lower-case names of namespaces, such as files and categories. Links to them are not rendered.
         wiki: The wiki's language code, which selects the templates and the formats of numbers and dates.
     """
 
@@ -310,7 +310,7 @@ def _resolve(text: str, hidden: frozenset[str], reader: Reader) -> str:
 
     Args:
         text: Wikitext.
-        hidden: Lower-case names of the namespaces whose links are not rendered.
+        hidden: Lower-case names of namespaces. Links to them are not rendered.
         reader: Renders a template, as returned by `build_template_reader`.
     """
     if "[" in text:

@@ -133,7 +133,7 @@ def build_template_reader(wiki: str, unknown: list[UnknownTemplate]) -> Reader:
 def _show_function(match: re.Match[str], wiki: str) -> str:
     """Render a matched parser function: `{{formatnum:12345}}`, `{{uc:text}}`.
 
-    A function whose value is unknown, such as today's date, becomes `HOLE`. Its sentence is later removed.
+    A function with an unknown value, such as today's date, becomes `HOLE`. Its sentence is later removed.
     """
     name, argument = match[1].lower(), match[2].partition("|")
     text = argument[0].strip()
