@@ -33,14 +33,13 @@ FAILURES = Branch(
     edits={
         "from collections.abc import Iterator, Sequence": "from collections.abc import Iterable, Iterator, Sequence\n"
         "from collections import Counter",
-        'for English; in other languages stop words and mean lengths are their own."""\n': '''for English.
-
-    In other languages stop words and mean lengths are their own.
+        'stop words and mean word lengths are adjusted."""\n': '''stop words and mean word lengths are adjusted.
 
     min_words:             words that a text has at least
     max_words:             words that a text has at most
     min_mean_word_length:  characters of a word in the mean, at least
     max_mean_word_length:  characters of a word in the mean, at most
+    max_symbol_ratio:      hash marks per word, and ellipses per word
     max_bullet_lines:      share of lines that begin with a bullet
     max_ellipsis_lines:    share of lines that end with an ellipsis
     min_alphabetic_words:  share of words that have a letter
@@ -92,11 +91,11 @@ def test_a_text_counts_for_each_rule_that_it_fails() -> None:
 )
 COMPARISON = Branch(
     edits={
-        "    min_long_lines: lines of 200 characters": """\
+        "    min_long_lines: minimum number of lines with": """\
     drop_lorem_ipsum:  drop a text that has the words "lorem ipsum"
     drop_curly_braces: drop a text that has a curly brace
     min_sentences:     sentences that a text has at least
-    min_long_lines: lines of 200 characters""",
+    min_long_lines: minimum number of lines with""",
         "def describe_failures(": '''def compare_rules(before: RulesSettings, after: RulesSettings) -> list[str]:
     """Return a line for each setting of the rules that is not the same in both, in the order of the settings.
 

@@ -83,8 +83,8 @@ CASES = {
     clean: ["clean", "ftfy.fix_text", "definition (clean_text)"],
     vocabulary: ["counting and training", "  counting", "  training", "tokenizers' trainer"],
     encode: [
-        "Encoder, its words known",
         "Encoder, new",
+        "Encoder, its words known",
         "tokenizers encode_batch_fast",
         "tokenizers encode_batch",
     ],
@@ -97,7 +97,7 @@ CASES = {
         "  spans",
         "definition (masks_plain)",
     ],
-    loader: ["Loader"],
+    loader: ["Loader", "forty lines by hand"],
 }
 
 

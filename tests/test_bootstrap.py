@@ -374,5 +374,5 @@ def test_the_pythons_are_the_same_everywhere() -> None:
     oldest, *others, newest = [f"{major}.{minor}" for major, minor, _ in bootstrap.SUPPORTED]
     named = f"Python {', '.join([f'{oldest} ({first} or newer)', *others])} or {newest}"
     assert named in machine_checks.check_python((3, 10, 0)).remedy
-    for name in ("README.md", "CONTRIBUTING.md", "bootstrap.py"):
+    for name in ("README.md", "docs/install.md", "bootstrap.py"):
         assert named in (CHECKOUT / name).read_text(encoding="utf-8"), name

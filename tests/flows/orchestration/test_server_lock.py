@@ -317,7 +317,8 @@ selection questions share
 vocabulary algorithm unused max_word_length special_tokens symbols
 shards input sources masking own
 model family size layers hidden_size heads feed_forward_size max_length activation dropout attention_dropout
-model embedding_size layer_groups initializer_range norm_epsilon window every_global global_base local_base pooling
+model embedding_size layer_groups initializer_range initial_positions norm_epsilon window every_global global_base
+model local_base pooling
 model objective start
 training phase beta1 beta2 epsilon precision order window optimizer bias_correction schedule warmup_share layer_decay
 training continue_from cache_gb micro_batch micro_batch_tokens compile activation_checkpointing gather device
