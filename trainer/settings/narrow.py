@@ -19,7 +19,7 @@ from trainer.settings.training import TrainingSettings
 WIDE = 512  # the hidden size from which on the published numbers suit
 MANY_TOKENS = 1_000_000_000  # from which on published narrow models, such as ELECTRA-small, learned with such settings
 PUBLISHED_RATE = 1e-4  # of BERT-base, and what `[training]` has if it sets none
-MIN_TOKENS = 3_000_000  # after which all six families were below the unigram entropy at a hidden size of 128
+MIN_TOKENS = 1_000_000  # after which all six families were below the unigram entropy at a hidden size of 128
 
 
 def propose_model_settings(model: ModelSettings) -> dict[str, Any]:
