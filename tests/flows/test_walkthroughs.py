@@ -67,7 +67,8 @@ def run_page(page: str, folder: Path, home: Path, shorter: Mapping[str, str] = S
     for long, short in {**shorter, "8786": str(free_port())}.items():
         script = script.replace(long, short)
     own, installed = environment(home), str(folder / "installed")
-    own |= {"PATH": f"{Path(sys.executable).parent}:{own['PATH']}", "PYTHONPATH": f"{own['PYTHONPATH']}:{installed}"}
+    found = [path for path in own["PYTHONPATH"].split(":") if Path(path).name != "started"]  # it hides pandas
+    own |= {"PATH": f"{Path(sys.executable).parent}:{own['PATH']}", "PYTHONPATH": ":".join([*found, installed])}
     own |= {"PIP_TARGET": installed, "PIP_NO_DEPS": "1", "PIP_NO_INDEX": "1"}
     done = subprocess.run(
         ["bash", "-c", script], cwd=folder, env=own, stdout=PIPE, stderr=STDOUT, text=True, timeout=limit
