@@ -40,6 +40,7 @@ from flows.run.record.ledger_balance import explain_no_examples
 from trainer.build import plan_model, read_events
 from trainer.huggingface.start_model import adapt_start, read_settings
 from trainer.metrics import Event
+from trainer.objectives.distillation import DistillationObjective
 from trainer.settings.model import FAMILIES, ModelSettings
 from trainer.settings.narrow import propose_model_settings, propose_training_settings
 from trainer.settings.training import TrainingSettings
@@ -282,20 +283,29 @@ def train(
         raise InputError(
             f"shards is of the type {type(shards).__name__}: give what cloze.build_shards or cloze.open_shards returns."
         )
+    if not isinstance(model, str | Mapping):
+        raise InputError(
+            f"model is of the type {type(model).__name__}: give a family and a size, as in 'bert-tiny', or the table "
+            "[model] of a recipe."
+        )
     workspace, manifest = shards._workspace.with_progress(progress), shards._set.manifest
     if problem := explain_no_examples(manifest.name, manifest):
         raise InputError(problem)
     with ExitStack() as held, translate_errors(workspace.folder):
         given = {**(build_family_table(model) if isinstance(model, str) else model)}
-        objective = {**(given.get("objective") or {})}
-        teacher = _open_start(objective.get("teacher"), held)
+        objective = given.get("objective")
+        teacher = _open_start(objective.get("teacher"), held) if isinstance(objective, Mapping) else None
         start = _open_start(given.pop("start", None), held)
-        if teacher is not None:
+        if teacher is not None and isinstance(objective, Mapping):
             given["objective"] = {**objective, "teacher": teacher.folder}
         if start is None:
             asked = bind_settings(ModelSettings, to_toml_value(given), "model")
             table = propose_model_settings(asked) | to_toml_value(given)
             settings = bind_settings(ModelSettings, table, "model")
+            if teacher is None and settings.objective_settings.kind == DistillationObjective.kind:
+                raise InputError(
+                    "model.objective has no teacher, from which distillation learns: give a model or its address."
+                )
         else:
             start = adapt_start(start, shards.vocabulary._words, "The vocabulary of the shards")
             settings = read_settings(start, to_toml_value(given))
